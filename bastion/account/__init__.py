@@ -1,9 +1,10 @@
 """
-What a bastion needs in its cloud's account: a bucket, identities, the right to make machines.
+What a bastion needs in its cloud's account: a bucket, identities, permission to create machines.
 
-`Needs` come in; steps go out, each of which can be printed as commands for a shell, or taken. A
-step looks first, and changes nothing that is as it should be, so all of them can be taken again at
-any time. Nothing is ever taken away. The rights inside the bucket are in `bastion/service/access`.
+The input is `Needs`. The output is steps, each of which can be printed as shell commands or taken.
+A step looks first, and does not change what is already correct, so all of them can be repeated at
+any time. Nothing is ever removed. The permissions inside the bucket are in
+`bastion/service/access`.
 
 Read `needs`, then `google` (with `google_apis` and `google_policies`) and `amazon`. `open` chooses
 between them.

@@ -1,11 +1,12 @@
 """
-An account of Amazon's: the bucket, roles with instance profiles, and the right to make machines.
+An account at Amazon: the bucket, roles with instance profiles, and permission to create machines.
 
-A role is assumed by EC2 alone. The bastion's has one policy, `bastion-machines`: it makes instances
-only with its tag, ends and starts only what carries that, and passes on only the machines' roles.
+Only EC2 can assume a role. The bastion's role has one policy, `bastion-machines`: it creates
+instances only with its tag, terminates and starts only those with the tag, and passes on only the
+machines' roles.
 
-Source: IAM User Guide, "Use an IAM role to grant permissions to applications running on Amazon
-EC2 instances"; Service Authorization Reference, "Actions, resources, and condition keys for EC2".
+Source: IAM User Guide, "Use an IAM role to grant permissions to applications running on Amazon EC2
+instances"; Service Authorization Reference, "Actions, resources, and condition keys for EC2".
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Json = dict[str, Any]
 
 
 def steps(needs: Needs) -> Iterator[Step]:
-    """Yield what there should be, in the order in which it can be made."""
+    """Yield what is required, in the order in which it can be created."""
     if needs.location:
         yield Bucket(name=needs.bucket, region=needs.location, endpoint_url=needs.endpoint_url)
     roles = [found for each in (needs.bastion, *needs.agents) if (found := _ROLE.fullmatch(each))]
@@ -49,7 +50,7 @@ def steps(needs: Needs) -> Iterator[Step]:
 
 
 def machines_policy(roles: Iterable[str]) -> Json:
-    """Return the policy of a bastion that makes instances; it passes on `roles`, by their ARNs."""
+    """Return the policy of a bastion that creates instances; it passes on `roles` (ARNs)."""
     passed = list(roles)
     statements: list[Json] = [
         {
@@ -114,7 +115,7 @@ def machines_policy(roles: Iterable[str]) -> Json:
 
 @value
 class Bucket:
-    """A bucket; its settings are `bastion/service/access`'s."""
+    """A bucket, with the settings of `bastion/service/access`."""
 
     name: str
     region: str
@@ -134,7 +135,7 @@ class Bucket:
         client, what = _client("s3", self.region, self.endpoint_url), f"bucket s3://{self.name}"
         if call(lambda: client.head_bucket(Bucket=self.name), what, but=("404", "NoSuchBucket")):
             return ""
-        # Amazon refuses the name of its first region where it takes all others.
+        # Amazon refuses the name of its first region but accepts all others.
         place = {"LocationConstraint": self.region}
         given: Json = {} if self.region == "us-east-1" else {"CreateBucketConfiguration": place}
         call(lambda: client.create_bucket(Bucket=self.name, **given), what)
@@ -143,7 +144,7 @@ class Bucket:
 
 @value
 class Role:
-    """A role that EC2 assumes, with an instance profile of its name."""
+    """A role that EC2 assumes, with an instance profile of the same name."""
 
     name: str
 
@@ -213,12 +214,12 @@ class Policy:
 
 
 def _document(shown: Any) -> Any:
-    """A policy as its client has read it, or as the API writes it: quoted as in a URL."""
+    """Return a policy as its client has decoded it, or URL-quoted as the API writes it."""
     return json.loads(unquote(shown)) if isinstance(shown, str) else shown
 
 
 def _client(service: str, region: str = "us-east-1", endpoint_url: str = "") -> Any:
-    """A client of this machine's or user's credentials; IAM is one for all regions."""
+    """Return a client with the credentials of this machine or user; IAM has no regions."""
     import boto3
 
     session = boto3.session.Session()

@@ -1,9 +1,9 @@
 """
-A project of Google's: the APIs, the bucket, service accounts, and their roles.
+A project at Google: the APIs, the bucket, service accounts, and their roles.
 
-The roles are Google's own: `compute.instanceAdmin.v1` and `tpu.admin` make machines and change no
-rights; `iam.serviceAccountUser`, on the accounts of the machines alone, gives them these.
-Policies are changed with their etag, and a change in between is read again.
+The roles are Google's own. `compute.instanceAdmin.v1` and `tpu.admin` create machines but do not
+change permissions. `iam.serviceAccountUser`, only on the accounts of the machines, allows attaching
+these to machines. Policies are changed with their etag, and read again after a concurrent change.
 
 Source: iam.v1.json, cloudresourcemanager.v1.json, serviceusage.v1.json, storage.v1.json; Google
 Cloud, "Compute Engine IAM roles", "Cloud TPU access control".
@@ -25,7 +25,7 @@ from bastion.provider.gcp.verdicts import Failure
 from bastion.value import value
 
 ROLES = {"gce": "roles/compute.instanceAdmin.v1", "gcp_tpu": "roles/tpu.admin"}
-"""What the bastion's account needs in the project, by what it makes."""
+"""What the bastion's account needs in the project, by what it creates."""
 USER = "roles/iam.serviceAccountUser"
 _APIS = {"gce": "compute.googleapis.com", "gcp_tpu": "tpu.googleapis.com"}
 _ALWAYS = ("storage.googleapis.com", "iam.googleapis.com", "compute.googleapis.com")
@@ -37,10 +37,10 @@ Json = dict[str, Any]
 
 def steps(needs: Needs, clock: Clock) -> Iterator[Step]:
     """
-    Yield what there should be, in the order in which it can be made.
+    Yield what is required, in the order in which it can be created.
 
     Raises:
-        SpecError: The project is not known, or an account cannot be called so.
+        SpecError: The project is unknown, or the name of an account is not allowed.
     """
     every = (needs.bastion, *needs.agents)
     accounts = [found for each in every if (found := _ACCOUNT.fullmatch(each))]
@@ -72,7 +72,7 @@ def steps(needs: Needs, clock: Clock) -> Iterator[Step]:
 
 @value
 class Bucket:
-    """A bucket; its settings are `bastion/service/access`'s."""
+    """A bucket, with the settings of `bastion/service/access`."""
 
     apis: Apis
     name: str

@@ -1,5 +1,5 @@
 """
-The APIs of a project of Google's: how they are called, and that they are enabled.
+The APIs of a project at Google: how they are called, and that they are enabled.
 
 Source: serviceusage.v1.json.
 """
@@ -22,7 +22,7 @@ class Apis:
     The APIs of one project, each opened at its first use.
 
     Args:
-        project: Its id.
+        project: Its ID.
         clock: For pauses.
     """
 
@@ -39,7 +39,7 @@ class Apis:
 
 @value
 class EnabledApis:
-    """APIs that the project may use."""
+    """APIs that are enabled for the project."""
 
     apis: Apis
     names: tuple[str, ...]

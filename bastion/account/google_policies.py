@@ -1,4 +1,4 @@
-"""One member more in a role of a policy of Google's, by its etag; no other member is touched."""
+"""Adds one member to a role of a Google policy, by its etag; no other member is changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.provider.gcp.verdicts import Failure
 
 _TRIES = 10
 _PAUSE_S = 2.0
-"""An account that was just made is not known everywhere at once."""
+"""A new account is not immediately known everywhere."""
 
 
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ def bound(
     what: str,
 ) -> str:
     """
-    Add a member to a role of a policy; what was done, or empty.
+    Add a member to a role of a policy; return what was done, or empty.
 
     Args:
         api: Makes the calls.
@@ -35,7 +35,7 @@ def bound(
         what: Whose policy it is, for messages.
 
     Raises:
-        ProviderError: By what Google answers.
+        ProviderError: Depends on Google's answer.
     """
     member, role = wanted
     for _ in range(_TRIES):
@@ -47,7 +47,7 @@ def bound(
         except ProviderRefusedError as error:
             if "does not exist" not in str(error):
                 raise
-            api.clock.sleep(_PAUSE_S)  # an account that was just made
+            api.clock.sleep(_PAUSE_S)  # the account may be new
             continue
         if not isinstance(answer, Failure):
             return f"{what}: {role} to {member}"
@@ -57,7 +57,7 @@ def bound(
 
 
 def with_member(policy: Json, member: str, role: str) -> Json | None:
-    """Return `policy` with `member` in `role` without a condition; None where it has that."""
+    """Return `policy` with `member` in `role` without a condition; None if it already has that."""
     bindings = [dict(each) for each in policy.get("bindings", ())]
     same = next((b for b in bindings if b["role"] == role and "condition" not in b), None)
     if same is None:

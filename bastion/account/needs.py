@@ -1,4 +1,4 @@
-"""What there should be in an account, and the port to a step towards it. Pure."""
+"""What an account should contain, and the port to a step towards it. Pure."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ class Needs:
 
     bucket: str
     location: str = ""
-    """Where the bucket is made, as the cloud writes it; empty where it is taken to exist."""
+    """Where the bucket is created, in the cloud's notation; empty if it should already exist."""
     bastion: str
     """The identity of the bastion."""
     agents: tuple[str, ...] = ()
     """The identities of machines."""
     providers: tuple[str, ...] = ()
-    """What machines the bastion makes: gce, gcp_tpu, ec2."""
+    """The kinds of machines that the bastion creates: gce, gcp_tpu, ec2."""
     project: str = ""
     """Google's; empty for that of the bastion's identity."""
     endpoint_url: str = ""
-    """Of a server of S3 that is not Amazon's."""
+    """Of an S3 server that is not Amazon's."""
 
 
 class Step(Protocol):
-    """One thing that there should be."""
+    """One required thing."""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Commands for a shell that do it, as often as they are run."""
+        """Return shell commands that do it and can be repeated."""
         ...
 
     def take(self) -> str:
         """
-        Do it where it is not done; what was done, or empty.
+        Do it if it is not done; return what was done, or empty.
 
         Raises:
-            ProviderError: By what the cloud answers.
+            ProviderError: Depends on the cloud's answer.
         """
         ...

@@ -1,4 +1,4 @@
-"""`steps_of`: from what a bastion needs to the steps in its own cloud."""
+"""`steps_of`: from the needs of a bastion to the steps in its cloud."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def steps_of(kind: str, needs: Needs, clock: Clock) -> Iterator[Step]:
     Yield the steps in the cloud of `kind`: `gs` or `s3`.
 
     Raises:
-        SpecError: Something that they need is not known.
+        SpecError: Something that they need is unknown.
     """
     if kind == "gs":
         from bastion.account import google

@@ -1,6 +1,6 @@
 """
 Log segments: agents write them, clients follow and search them.
 
-Bytes of a process's log come in; create-only objects in the bucket go out. `segments` has their
-names and writes them; `pace` decides when.
+The input is bytes of a process's log, the output create-only objects in the bucket. `segments` has
+their names and writes them; `pace` decides when.
 """

@@ -1,4 +1,4 @@
-"""When a log is flushed: the first bytes at once, later ones less often as the log gets older."""
+"""When a log is flushed: the first bytes immediately, later ones less often as the log ages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Pace:
 
 
 CLOUD = Pace()
-"""For a bucket, which bills writes: 1,500 segments a day for a process that prints all the time."""
+"""For a bucket, which bills writes: 1,500 segments a day for a process that prints constantly."""
 
 LOCAL = Pace(young_s=0.1, young_for_s=60.0, old_s=5.0)
-"""For a folder, whose writes are free and whose files are not: 17,000 a day for such a process."""
+"""For a folder, where writes are free but files are not: 17,000 a day for such a process."""
 
 
 def due_at(
@@ -45,7 +45,9 @@ def due_at(
         size_bytes: Size of the log on the machine.
         started_at: When the process started.
         waiting_since: When the oldest pending byte was seen.
-        urgent_until: Until when a user follows the log, or is likely to read it after an event.
+        urgent_until: When the time ends in which a user follows the log, or is likely to read it
+            after
+            an event.
     """
     if size_bytes <= shipped_bytes:
         return None

@@ -4,12 +4,12 @@ The segments of a process's log: create-only, named by the offset of their first
     <prefix>000000000000.log      the first bytes
     <prefix>000000000113.log      the bytes after the first 113
 
-Gaps and overlaps are visible in the names. The next name is always known, so following a log is
+Gaps and overlaps are visible in the names. The next name is always known, so following a log means
 reading the next name. The bytes between two offsets never change, so every writer of a segment
 writes the same bytes. An existing segment, longer or shorter than ours, is compared and counts as
 written.
 
-This file must not know jobs or keys: it gets a prefix.
+This module must not know jobs or keys: it gets a prefix.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def write_segment(store: ObjectStore, prefix: str, offset: int, data: bytes) -> 
     """
     Write `data` at `offset` of the log, and return the offset up to which the log is stored.
 
-    That is not always `offset + len(data)`: where an earlier writer's segment exists, it is the
-    end of that segment, which may be shorter or longer.
+    That is not always `offset + len(data)`: if an earlier writer's segment exists, it is the end of
+    that segment, which may be shorter or longer.
 
     Raises:
         LogMismatchError: A segment with other bytes exists.
@@ -74,7 +74,7 @@ def shipped_bytes(store: ObjectStore, prefix: str) -> int:
     Return the size of the log at `prefix` up to its first gap.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     end, last = 0, ""
     while entries := store.list(prefix, start_after=last):

@@ -1,8 +1,8 @@
 """
-What the views say, as gauges: computed when they are asked for, from the last views alone.
+The values of the views as gauges: computed on request, from the last views alone.
 
-Names of projects, pools and reasons are labels; names of jobs and users are not, because each would
-be a time series of its own. Names of machines are labels of one gauge, that of their use.
+Names of projects, pools and reasons are labels. Names of jobs and users are not, because each would
+create a time series. Names of machines are labels of only one gauge, that of their use.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bastion.records.standing import true_until
 
 Views = Mapping[str, Mapping[str, Any]]
 COUNTED = frozenset({"cpu", "memory"})
-"""Resources that are amounts; every other one is a device."""
+"""Resources that are amounts; every other resource is a device."""
 _NOT_OF_SHARE = ("NeverFits", "AtOnce", "OverUserLimit", "BudgetSpent", "Backoff")
-"""Kinds of reasons for which a job waits whatever room its project's share has."""
+"""Kinds of reasons for which a job waits even if its project's share has room."""
 
 
 class ViewGauges(Collector):
@@ -30,8 +30,8 @@ class ViewGauges(Collector):
     The gauges of one bucket.
 
     Args:
-        views: The last views by name: `queue`, `pool`, `status`; empty where there are none.
-        uses: What machines use, as far as it is read.
+        views: The last views by name: `queue`, `pool`, `status`; empty if there are none.
+        uses: What machines use, if it is read.
     """
 
     def __init__(self, views: Callable[[], Views], uses: Callable[[], Uses]) -> None:
@@ -40,11 +40,11 @@ class ViewGauges(Collector):
         self._made: tuple[Views, Uses, tuple[Metric, ...]] | None = None
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: it is known only once there are views."""
+        """Return nothing: the gauges are known only once there are views."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Every gauge of the last views; they are made once, however often they are asked for."""
+        """Yield every gauge of the last views; they are computed once for all requests."""
         views, uses = self._views(), self._uses()
         if self._made is None or self._made[0] is not views or self._made[1] is not uses:
             self._made = views, uses, tuple(self._gauges(views, uses))
@@ -195,7 +195,10 @@ def _budgets(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def queued_at(row: Mapping[str, Any]) -> float | None:
-    """When the job in `row` last joined the queue; its submission, if an older bastion wrote it."""
+    """
+    Return when the job in `row` last joined the queue; its submission, if an older bastion wrote
+    it.
+    """
     at: float | None = row.get("queued_at", row.get("submitted_at"))
     return at
 

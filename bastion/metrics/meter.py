@@ -1,4 +1,4 @@
-"""What a loop reports of itself; where no metrics are asked for, nothing happens with it."""
+"""What a loop reports about itself; if metrics are not enabled, it has no effect."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bastion.records.root import Event
 
 
 class Meter(Protocol):
-    """Takes reports; none of its methods fails, or waits."""
+    """Receives reports; none of its methods fails or waits."""
 
     def turned(self, seconds: float, *, moved: bool) -> None:
         """Report that a turn took `seconds`, and whether it moved anything."""
         ...
 
     def committed(self, events: Sequence[Event], jobs: Mapping[str, JobRecord]) -> None:
-        """Report the events of a commit, and the jobs that stand in it."""
+        """Report the events of a commit, and the jobs in it."""
         ...
 
     def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
@@ -25,7 +25,7 @@ class Meter(Protocol):
         ...
 
     def rested(self) -> None:
-        """Report that this process leads no more."""
+        """Report that this process no longer leads."""
         ...
 
     def strangers(self, number: int) -> None:
@@ -33,30 +33,30 @@ class Meter(Protocol):
         ...
 
     def asked(self, operation: str, seconds: float, outcome: str) -> None:
-        """Report one call of the store: `ok`, or what became of it."""
+        """Report one call of the store: `ok`, or its error."""
         ...
 
 
 class NoMeter:
-    """A meter that keeps nothing."""
+    """A meter that discards everything."""
 
     def turned(self, seconds: float, *, moved: bool) -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def committed(self, events: Sequence[Event], jobs: Mapping[str, JobRecord]) -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def rested(self) -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def strangers(self, number: int) -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def asked(self, operation: str, seconds: float, outcome: str) -> None:
-        """Keep nothing."""
+        """Discard it."""
 
 
 NO_METER = NoMeter()

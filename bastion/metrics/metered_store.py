@@ -25,17 +25,17 @@ _OUTCOMES: tuple[tuple[type[Exception], str], ...] = (
     (StoreRefusedError, "refused"),
     (StoreError, "unreachable"),
 )
-"""What is no fault comes first; the word for each, as the label of a metric has it."""
+"""Errors that are not faults come first; each with its value of the metric's label."""
 
 
 class MeteredStore:
     """
-    `store`, and every call of it told to `meter`.
+    `store`, with every call reported to `meter`.
 
     Args:
         store: Does the work.
-        meter: Is told.
-        clock: How long it took.
+        meter: Gets the reports.
+        clock: Measures the duration.
     """
 
     def __init__(self, store: ObjectStore, meter: Meter, clock: Clock) -> None:
@@ -46,31 +46,31 @@ class MeteredStore:
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
     ) -> Object | None:
-        """Read, as the port says."""
+        """Read, as defined by the port."""
         return self._told(
             "read", lambda: self._store.read(key, unless=unless, limit_bytes=limit_bytes)
         )
 
     def create(self, key: str, data: bytes) -> Written:
-        """Create, as the port says."""
+        """Create, as defined by the port."""
         return self._told("create", lambda: self._store.create(key, data))
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """Swap, as the port says."""
+        """Swap, as defined by the port."""
         return self._told("swap", lambda: self._store.swap(key, data, if_version=if_version))
 
     def delete(self, key: str) -> None:
-        """Delete, as the port says."""
+        """Delete, as defined by the port."""
         self._told("delete", lambda: self._store.delete(key))
 
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
-        """List, as the port says."""
+        """List, as defined by the port."""
         return self._told(
             "list", lambda: self._store.list(prefix, start_after=start_after, limit=limit)
         )
 
     def date(self) -> float | None:
-        """See `Dated`; it asks nothing."""
+        """See `Dated`; it makes no call."""
         return self._store.date() if isinstance(self._store, Dated) else None
 
     def _told(self, operation: str, call: Callable[[], _T]) -> _T:

@@ -1,4 +1,4 @@
-"""Where a bastion answers Prometheus: a port of its own, on loopback unless told otherwise."""
+"""Where a bastion answers Prometheus: its own port, by default on loopback."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bastion.metrics.prometheus import PrometheusMeter
 
 def open_port(meter: PrometheusMeter, host: str, port: int) -> tuple[int, Callable[[], None]]:
     """
-    Answer on `port` of `host` (0: any that is free), on threads of its own.
+    Answer on `port` of `host` (0: any free port), on its own threads.
 
     Returns:
-        The port, and what closes it; the end of the process closes it, too.
+        The port, and a function that closes it; the end of the process closes it, too.
 
     Raises:
-        OSError: The port cannot be had.
+        OSError: The port is not available.
     """
     server, thread = start_http_server(port, addr=host, registry=meter.registry)
 

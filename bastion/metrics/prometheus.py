@@ -1,4 +1,4 @@
-"""The meter that counts: its own registry, so that two in one process do not mix."""
+"""The meter that counts: it has its own registry, so that two in one process do not mix."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from bastion.version import VERSION
 
 View = Mapping[str, Any]
 WAITS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600, 168 * 3600)
-"""From at once to a week: what a share, a borrowed start and a full pool make of a wait."""
+"""From zero to a week: the range of waits with a share, a borrowed start and a full pool."""
 TURNS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 CALLS_S = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
 _LATER: Mapping[str, Any] = {"namespace": "bastion", "registry": None}
-"""Of a metric that is registered once it has something to tell."""
+"""Of a metric that is registered once it has a value."""
 
 
 def _job_end(event: Event) -> str:
-    """How a job ended in `event`; empty if none did. The end of an array is that of no job."""
+    """Return how a job ended in `event`; empty if none did. The end of an array does not count."""
     record = event.record
     return record.job_outcome if isinstance(record, EndedAttempt) and record.tasks is None else ""
 
 
 class PrometheusMeter:
-    """Counts what is reported, and answers with it."""
+    """Counts reports, and answers with the totals."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -45,7 +45,7 @@ class PrometheusMeter:
             buckets=TURNS_S,
             **own,  # type: ignore[arg-type]
         )
-        # Only a leader has these two: a page server that told 0 of them would tell something false.
+        # Only a leader has these two: a value of 0 from a page server would be false.
         self._commits = Counter("commits", "Commits of this process", **_LATER)
         self._strangers = Gauge(
             "stranger_machines",
@@ -107,11 +107,11 @@ class PrometheusMeter:
                 self._ends.labels(event.project, outcome).inc()
 
     def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep the views for the gauges; one that is not among them stays as it was."""
+        """Keep the views for the gauges; missing views remain unchanged."""
         self._views = {**self._views, **views}
 
     def rested(self) -> None:
-        """Forget the views: they are those of the bastion that leads now."""
+        """Forget the views: another bastion leads now and has its own."""
         self._views = {}
 
     def strangers(self, number: int) -> None:
@@ -124,7 +124,7 @@ class PrometheusMeter:
 
     def looked(self, queue: View, pool: View, status: View, uses: Uses | None = None) -> None:
         """
-        Keep views that another process published, and count what has changed between two.
+        Keep views that another process published, and count the changes between two of them.
 
         `uses` is what machines use, for the gauges.
 
@@ -148,6 +148,6 @@ class PrometheusMeter:
         self._uses = uses or {}
 
     def answer(self, accept: str) -> tuple[bytes, str]:
-        """Everything in the format that `accept` asks for, and its content type."""
+        """Return everything in the format that `accept` requests, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type

@@ -1,7 +1,7 @@
 """
-How much devices are used, as gauges: what agents told lately, joined with the jobs that hold them.
+How much devices are used, as gauges: agents' recent reports, joined with the jobs that hold them.
 
-Only a page server reads it; a bastion neither reads nor writes what agents sample.
+Only a page server reads this; a bastion neither reads nor writes what agents sample.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COUNTED = frozenset({"cpu", "memory"})
 
 
 def use_gauges(queue: Mapping[str, Any], pool: Mapping[str, Any], uses: Uses) -> Iterator[Metric]:
-    """The use of devices by project and by machine; a machine that tells of none is left out."""
+    """Yield the use of devices by project and by machine; skip machines without a report."""
     projects = {row["id"]: row["project"] for row in queue.get("jobs") or ()}
     projects |= {row["id"]: row["project"] for row in queue.get("arrays") or ()}
     used: Counter[tuple[str, str]] = Counter()
@@ -69,7 +69,7 @@ def use_gauges(queue: Mapping[str, Any], pool: Mapping[str, Any], uses: Uses) ->
 
 
 def _held(row: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Every device of a machine that a job holds: (job, index)."""
+    """Yield every device of a machine that a job holds: (job, index)."""
     held: Mapping[str, Mapping[str, list[int]]] = row.get("held") or {}
     for job, kinds in held.items():
         for kind, indices in kinds.items():

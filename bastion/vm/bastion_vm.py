@@ -1,4 +1,4 @@
-"""What the bastion's own VM is, checked before anything is made. Pure."""
+"""The properties of the bastion's own VM, checked before anything is created. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.value import value
 
 SUFFIX = "-bastion"
 _NAME = re.compile(r"[a-z][-a-z0-9]{0,54}-bastion", re.ASCII)
-"""A name that every cloud takes, of at most 63 characters. Source: RFC 1035."""
+"""A name that every cloud accepts, of at most 63 characters. Source: RFC 1035."""
 _IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,400}", re.ASCII)
 _ADDRESS = re.compile(r"[\w.:-]{1,255}", re.ASCII)
 _CLOUDS = {"gs": "Google", "s3": "Amazon"}
@@ -35,11 +35,11 @@ class BastionVm:
     wheel: str = ""
     """Key of the wheel in the bucket."""
     digest: str = ""
-    """Its sha256."""
+    """Its SHA-256."""
     machine_type: str = ""
-    """Empty for a small one: 2 vCPU and 2 GiB."""
+    """Empty for a small one: 2 vCPUs and 2 GiB."""
     identity: str = ""
-    """The account that the bastion acts as: a service account, an instance profile."""
+    """The identity of the bastion: a service account, an instance profile."""
     quota_url: str = ""
     """Where the quota file is, if it is not in the root."""
     network: str = ""
@@ -54,7 +54,7 @@ class BastionVm:
 
     @property
     def is_google(self) -> bool:
-        """Whether it is one of Google's VMs; else it is one of Amazon's."""
+        """Whether it is a VM at Google; otherwise it is one at Amazon."""
         return GOOGLE_ZONE.fullmatch(self.zone) is not None
 
 
@@ -76,7 +76,7 @@ def _zone_problems(vm: BastionVm, scheme: str) -> tuple[str, ...]:
 
 
 def problems(vm: BastionVm) -> tuple[str, ...]:
-    """Return what is wrong with `vm`; each problem begins with the flag that says it."""
+    """Return what is wrong with `vm`; each problem begins with its flag."""
     wrong = []
     if not vm.name:
         wrong.append(f"--name: missing; such as shared{SUFFIX}")

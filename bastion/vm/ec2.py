@@ -34,11 +34,11 @@ _STATES: Mapping[str, State] = {
 
 class Ec2Vm:
     """
-    One bastion's VM, made or not.
+    One bastion's VM, whether it exists or not.
 
     Args:
-        vm: What it is.
-        client: Of EC2, in its region.
+        vm: Its properties.
+        client: For EC2, in its region.
         clock: Waits until it is stopped.
     """
 
@@ -49,21 +49,21 @@ class Ec2Vm:
 
     def state(self) -> State | None:
         """
-        Return its state; None where there is none.
+        Return its state; None if there is none.
 
         Raises:
-            ProviderError: By what EC2 answers.
+            ProviderError: Depends on EC2's answer.
         """
         found = self._find()
         return None if found is None else _STATES.get(found["State"]["Name"], "stopping")
 
     def create(self) -> None:
         """
-        Make it, and return once EC2 has begun to.
+        Create it, and return once EC2 has started to.
 
         Raises:
-            ConflictError: There is one of this name.
-            ProviderError: By what EC2 answers.
+            ConflictError: A VM with this name exists.
+            ProviderError: Depends on EC2's answer.
         """
         if self._find() is not None:
             raise ConflictError(
@@ -73,11 +73,11 @@ class Ec2Vm:
         self._ask("run_instances", f"create {self._vm.name}", **request(self._vm, self._image()))
 
     def start(self) -> None:
-        """Start it again; raises what `state` raises, and NotFoundError where there is none."""
+        """Start it again; raises what `state` raises, and NotFoundError if there is none."""
         self._ask("start_instances", f"start {self._vm.name}", InstanceIds=[self._id()])
 
     def stop(self) -> None:
-        """Stop it, and keep its disk; raises what `start` raises."""
+        """Stop it, but keep its disk; raises what `start` raises."""
         self._ask("stop_instances", f"stop {self._vm.name}", InstanceIds=[self._id()])
         for _ in range(_LOOKS):
             if self.state() == "stopped":
@@ -93,9 +93,9 @@ class Ec2Vm:
 
     def upgrade(self) -> None:
         """
-        Give it the newest script and start it anew; jobs go on; raises what `start` raises.
+        Give it the newest script and restart it; jobs continue; raises what `start` raises.
 
-        It is started too where EC2 refuses the script: a VM that stays off leads nothing.
+        It is started even if EC2 refuses the script, because a stopped VM leads nothing.
         """
         self.stop()
         script = cloud_init(startup_script(self._vm)).encode()
@@ -110,7 +110,7 @@ class Ec2Vm:
             self.start()
 
     def _find(self) -> Mapping[str, Any] | None:
-        """The instance that is not terminated; found by its tag: its id is stored nowhere."""
+        """Find the live instance by its tag, because its ID is stored nowhere."""
         filters = [
             {"Name": f"tag:{TAG}", "Values": [self._vm.name]},
             {"Name": "instance-state-name", "Values": list(_STATES)},
@@ -150,11 +150,11 @@ class Ec2Vm:
 
 
 _LOOK_S, _LOOKS = 5.0, 60
-"""A small instance stops within a minute or two; Amazon's own patience is ten."""
+"""A small instance stops within one or two minutes; Amazon's own timeout is ten."""
 
 
 def request(vm: BastionVm, image: str) -> dict[str, Any]:
-    """Return what RunInstances is asked for."""
+    """Return the arguments of RunInstances."""
     profile = {"Arn": vm.identity} if vm.identity.startswith("arn:") else {"Name": vm.identity}
     tags = [{"Key": "Name", "Value": vm.name}, {"Key": TAG, "Value": vm.name}]
     disk = {"VolumeSize": vm.disk_gib, "VolumeType": "gp3", "Encrypted": True}

@@ -22,7 +22,7 @@ _IMAGES = {
     True: "projects/cos-cloud/global/images/family/cos-stable",
     False: "projects/debian-cloud/global/images/family/debian-12",
 }
-"""By whether the bastion runs in a container: one has docker, the other Python."""
+"""By whether the bastion runs in a container: one image has docker, the other Python."""
 WAIT_S = 180.0
 LABEL = "bastion-vm"
 
@@ -41,10 +41,10 @@ _STATES: Mapping[str, State] = {
 
 class GceVm:
     """
-    One bastion's VM, made or not; a VM of its name without its label is not touched.
+    One bastion's VM, whether it exists or not; a VM of its name without its label is not changed.
 
     Args:
-        vm: What it is.
+        vm: Its properties.
         api: Makes the calls.
     """
 
@@ -54,21 +54,21 @@ class GceVm:
 
     def state(self) -> State | None:
         """
-        Return its state; None where there is none.
+        Return its state; None if there is none.
 
         Raises:
-            ProviderError: By what Google answers.
+            ProviderError: Depends on Google's answer.
         """
         found = self._get()
         return None if found is None else _STATES.get(found.get("status", ""), "stopping")
 
     def create(self) -> None:
         """
-        Make it, and return once Google has begun to.
+        Create it, and return once Google has started to.
 
         Raises:
-            ConflictError: There is one of this name.
-            ProviderError: By what Google answers.
+            ConflictError: A VM with this name exists.
+            ProviderError: Depends on Google's answer.
         """
         instances = self._api.open().instances()
         request = instances.insert(
@@ -84,11 +84,11 @@ class GceVm:
         self._settle(answer, f"create {self._vm.name}")
 
     def start(self) -> None:
-        """Start it again; raises what `state` raises, and NotFoundError where there is none."""
+        """Start it again; raises what `state` raises, and NotFoundError if there is none."""
         self._change("start")
 
     def stop(self) -> None:
-        """Stop it, and keep its disk; raises what `start` raises."""
+        """Stop it, but keep its disk; raises what `start` raises."""
         self._change("stop")
 
     def delete(self) -> None:
@@ -96,7 +96,7 @@ class GceVm:
         self._change("delete")
 
     def upgrade(self) -> None:
-        """Give it the newest script and start it anew; jobs go on; raises what `start` raises."""
+        """Give it the newest script and restart it; jobs continue; raises what `start` raises."""
         found = self._made()
         items = [each for each in found["metadata"].get("items", ()) if each["key"] != _SCRIPT]
         body = {
@@ -142,7 +142,7 @@ class GceVm:
         self._settle(answer, f"{what} {self._vm.name}")
 
     def _settle(self, answer: Mapping[str, Any] | Failure, what: str) -> None:
-        """Wait for an operation, and raise what it says."""
+        """Wait for an operation, and raise its error."""
         if isinstance(answer, Failure):
             raise verdict(answer, what)
         operations = self._api.open().zoneOperations()
@@ -166,7 +166,7 @@ _SCRIPT = "startup-script"
 
 
 def instance(vm: BastionVm) -> dict[str, Any]:
-    """Return the `Instance` that Compute Engine is asked for."""
+    """Return the `Instance` for Compute Engine."""
     network: dict[str, Any] = {"accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}
     network["network"] = in_project("global/networks", vm.network or "default")
     if vm.subnet:

@@ -1,4 +1,4 @@
-"""`open_vm`: from what a bastion's VM is to the cloud that has it."""
+"""`open_vm`: from a bastion's VM to its cloud."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bastion.vm.bastion_vm import BastionVm, State
 
 class Vm(Protocol):
     """
-    One bastion's VM, made or not.
+    One bastion's VM, whether it exists or not.
 
-    Every change raises ProviderError by what the cloud answers, and but for `create` NotFoundError
-    where there is none. A change returns once the cloud has begun it.
+    Every change raises ProviderError depending on the cloud's answer, and, except for `create`,
+    NotFoundError if there is none. A change returns once the cloud has started it.
     """
 
     def state(self) -> State | None:
-        """Return its state; None where there is none."""
+        """Return its state; None if there is none."""
         ...
 
     def create(self) -> None:
-        """Make it; raise ConflictError where there is one of its name."""
+        """Create it; raise ConflictError if one with its name exists."""
         ...
 
     def start(self) -> None:
@@ -29,7 +29,7 @@ class Vm(Protocol):
         ...
 
     def stop(self) -> None:
-        """Stop it, and keep its disk."""
+        """Stop it, but keep its disk."""
         ...
 
     def delete(self) -> None:
@@ -37,13 +37,13 @@ class Vm(Protocol):
         ...
 
     def upgrade(self) -> None:
-        """Give it the newest script, and start it anew."""
+        """Give it the newest script, and restart it."""
         ...
 
 
 def open_vm(vm: BastionVm, clock: Clock) -> Vm:
     """
-    Return the VM in the cloud that its zone is of.
+    Return the VM in the cloud of its zone.
 
     Raises:
         ProviderRefusedError: The client of that cloud is not installed.

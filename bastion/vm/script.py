@@ -1,4 +1,4 @@
-"""What the bastion's VM runs at each boot: `bastion serve`, begun again when it ends. Pure."""
+"""What the bastion's VM runs at each boot: `bastion serve`, restarted when it ends. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FOLDER = "/var/lib/bastion-serve"
 
 def startup_script(vm: BastionVm) -> str:
     """
-    Return the script of `vm`, which is run as root at each boot and may run again at any time.
+    Return the script of `vm`, which runs as root at each boot and can run again at any time.
 
-    It ends at once; what it began goes on. `BASTION_BOOT_DIR` names another folder.
+    It ends immediately, and what it started continues. `BASTION_BOOT_DIR` names another folder.
     """
     serve = ["serve", f"--root={vm.root_url}", f"--name={vm.name}"]
     serve += [f"--quota={vm.quota_url}"] if vm.quota_url else []

@@ -1,10 +1,10 @@
 """
 Who may read: anyone on loopback, a request with the token, or the user that a proxy names.
 
-Pages change nothing, so there is nothing to forge but reading. A header that names a user counts
-only from the addresses of the proxy; from anywhere else it is refused, not ignored, because a proxy
-that is set up wrongly must be noticed. Names of hosts are checked where no secret protects the
-pages: a foreign page may point its own name at this machine.
+Pages change nothing, so a forged request could only read. A header that names a user counts only
+from the addresses of the proxy. From anywhere else it is refused, not ignored, so that a wrongly
+configured proxy is noticed. Host names are checked if no secret protects the pages, because a
+foreign page may point its own name at this machine.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing but our own files: text of a job that got past escaping would still run nothing."""
+"""Only our own files: even unescaped text of a job would run nothing."""
 CHART_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""A chart carries its style in itself; it is shown as an image, where no script runs."""
+"""A chart contains its style; it is shown as an image, in which no script runs."""
 _HEADERS = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -39,11 +39,11 @@ _HEADERS = (
 
 class Access:
     """
-    Lets those read who may, and puts the security headers on every answer.
+    Admits permitted readers, and sets the security headers of every answer.
 
     Args:
         app: What they read.
-        settings: Who may.
+        settings: Who may read.
     """
 
     def __init__(self, app: ASGIApp, settings: WebSettings) -> None:
@@ -108,7 +108,7 @@ class Access:
 
 
 def user_of(request: HTTPConnection, settings: WebSettings) -> str:
-    """The user that the proxy names; empty where no header is believed."""
+    """Return the user that the proxy names; empty if no header is trusted."""
     peer = request.client.host if request.client else ""
     if not settings.user_header or peer not in settings.proxies:
         return ""
@@ -117,7 +117,7 @@ def user_of(request: HTTPConnection, settings: WebSettings) -> str:
 
 
 def _remembered(url: URL, token: str) -> Response:
-    """Go on without the token in the address, which ends up in histories; a cookie carries it."""
+    """Redirect to the address without the token, which would be in histories; a cookie has it."""
     place = url.path + (f"?{url.query}" if url.query else "")
     answer = RedirectResponse(f"/{place.lstrip('/')}", status_code=HTTPStatus.SEE_OTHER)
     answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/")

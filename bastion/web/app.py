@@ -1,8 +1,8 @@
 """
 The application: which address is which page.
 
-A page is made in a thread, because the bucket is read with calls that wait. What goes wrong becomes
-a page of its own, with the status that programs understand.
+A page is created in a thread, because calls that read the bucket block. Errors become a page of
+their own, with the status that programs understand.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from bastion.web.reading.trail import Happened
 from bastion.web.settings import WebSettings
 
 CHART_S = 30.0
-"""How long a chart waits for the record: the page around it is there already."""
+"""How long a chart waits for the record: the page around it is already there."""
 PageOf = Callable[[Request, "Shown"], str]
 
 
 class Shown:
-    """What every page is made from: one look at the board."""
+    """The input of every page: one look at the board."""
 
     def __init__(
         self, bucket: Bucket, settings: WebSettings, parts: KeptParts, request: Request
@@ -81,11 +81,11 @@ class Shown:
 
     @property
     def now(self) -> float:
-        """When the views were true, else the date of the bucket."""
+        """When the views were true; otherwise the date of the bucket."""
         return self.frame.as_of or self.bucket.now()
 
     def page(self, template: str, **values: Any) -> str:
-        """The page of `template` in its frame."""
+        """Return the page of `template` in its frame."""
         return render(template, frame=self.frame, palette=self.palette, **values)
 
 
@@ -96,7 +96,7 @@ class Site:
     Args:
         bucket: What they show.
         settings: How it is served.
-        meter: What counts, for `/metrics`.
+        meter: The counters for `/metrics`.
     """
 
     def __init__(self, bucket: Bucket, settings: WebSettings, meter: PrometheusMeter) -> None:
@@ -105,7 +105,7 @@ class Site:
         self._meter = meter
         self._parts = KeptParts()
         self._metered, self._metered_version = Lock(), ""
-        """What `/metrics` says follows from the views: it is made once for each version."""
+        """The answer of `/metrics` depends on the views: it is computed once per version."""
         self._live = Live(
             bucket.boards,
             bucket.uses,
@@ -115,7 +115,7 @@ class Site:
         )
 
     def app(self) -> Starlette:
-        """The application."""
+        """Return the application."""
         pages: dict[str, PageOf] = {
             "/": _now,
             "/machines": _machines,
@@ -293,7 +293,7 @@ class Site:
         return await self._trouble(request, status, title, error.message, hint=error.hint)
 
     async def _broken(self, request: Request) -> Response:
-        """The page for an error of the pages themselves; made of nothing that may be its cause."""
+        """Return the page for an internal error, created without anything that may be its cause."""
         values = {
             "title": "This page could not be made",
             "text": "Something went wrong in bastion web itself, and its log says what.",

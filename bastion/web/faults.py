@@ -1,7 +1,7 @@
 """
-What no code foresaw: an error of the pages themselves becomes a page, and its traceback a log line.
+Unforeseen errors of the pages themselves: each becomes a page, and its traceback a log line.
 
-It stands inside `Access`, so such a page has the security headers of all others.
+It is inside `Access`, so such a page has the same security headers as all others.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LOG = logging.getLogger("bastion.web")
 
 class Faults:
     """
-    Answers for an application that raised something.
+    Answers for an application that raised an exception.
 
     Args:
-        app: It.
-        page: Makes the answer; called only where nothing has been answered yet.
+        app: The application.
+        page: Creates the answer; called only if nothing has been answered yet.
     """
 
     def __init__(self, app: ASGIApp, page: Callable[[Request], Awaitable[Response]]) -> None:

@@ -1,4 +1,4 @@
-"""What stands around every page: the bucket, as of when, which bastion leads, what is wrong."""
+"""The frame of every page: the bucket, the time of its data, the leading bastion, and problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bastion.web.reading.live_use import Uses
 
 MOST_PROBLEMS = 5
 OLD_S = 30.0
-"""Age of what is shown that is worth a word while the bucket does not answer."""
+"""Age of the data that is mentioned while the bucket does not answer."""
 
 
 @value
@@ -33,12 +33,12 @@ class Frame:
 
 
 def version_of(look: Look, uses: Uses) -> str:
-    """What changes whenever a page would."""
+    """Return a value that changes whenever a page would."""
     return f"{look.version}+{uses.number}{'!' if look.trouble else ''}"
 
 
 def bare_frame(path: str) -> Frame:
-    """The frame of a page that is made without a look at the bucket."""
+    """Return the frame of a page that is created without reading the bucket."""
     nothing = Look(board=Board(Published()))
     return Frame(
         look=nothing,
@@ -53,7 +53,7 @@ def bare_frame(path: str) -> Frame:
 
 
 def frame_of(look: Look, uses: Uses, status: StatusView | None, *, path: str, user: str) -> Frame:
-    """The frame of the page at `path`."""
+    """Return the frame of the page at `path`."""
     return Frame(
         look=look,
         version=version_of(look, uses),

@@ -1,9 +1,9 @@
 """
-What is pushed to open pages: that something was published, and what a followed log prints.
+What is pushed to open pages: that something was published, and the output of a followed log.
 
-The views are read by one task, however many pages are open, and only while any is. The number of
-followers is bounded: beyond it a page stays as it is, and says nothing of it. A page that is closed
-gives its place back.
+One task reads the views for all open pages, and only while there are any. The number of followers
+is limited: beyond it, a page does not update itself and does not mention it. A closed page frees
+its place.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from bastion.web.reading.live_use import UseReader
 from bastion.web.reading.log_tail import LogTail, Printed
 
 PING_S = 20
-"""Between two signs of life: proxies close what is silent for a minute."""
+"""Between two signs of life: proxies close connections that are silent for a minute."""
 
 
 class Followers:
-    """The places for open pages and logs; at most `most` are taken."""
+    """The places for open pages and logs; at most `most` are in use."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.count = 0
-        """How many are taken."""
+        """Number of places in use."""
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Take a place while inside."""
+        """Hold a place inside the block."""
         self.count += 1
         try:
             yield
@@ -46,10 +46,10 @@ class Followers:
 
     def refuse_crowd(self) -> None:
         """
-        See that a place is free.
+        Check that a place is free.
 
         Raises:
-            HTTPException: 503, with the time after which to ask again.
+            HTTPException: 503, with the time after which to retry.
         """
         if self.count >= self._most:
             raise HTTPException(
@@ -65,10 +65,10 @@ class Live:
 
     Args:
         reader: The views.
-        uses: What machines use; its changes are told as those of views are.
+        uses: What machines use; its changes are announced like those of views.
         followers: The places.
-        board_s: Between two looks at the views.
-        log_s: Between two looks at the end of a log.
+        board_s: Time between two reads of the views.
+        log_s: Time between two reads of the end of a log.
     """
 
     def __init__(
@@ -91,22 +91,22 @@ class Live:
 
     def board(self, version: str) -> EventSourceResponse:
         """
-        An event for every change of the views since `version`.
+        Return an event for every change of the views since `version`.
 
         Raises:
-            HTTPException: Every place is taken.
+            HTTPException: Every place is in use.
         """
         self._followers.refuse_crowd()
         return EventSourceResponse(self._changes(version), ping=PING_S)
 
     def log(self, tail: LogTail, is_over: Callable[[], bool]) -> EventSourceResponse:
         """
-        What `tail` finds, until `is_over()` and nothing comes any more.
+        Return what `tail` finds, until `is_over()` and no more output arrives.
 
-        The id of each event is the offset from which a browser that comes back reads on.
+        The ID of each event is the offset from which a reconnecting browser continues.
 
         Raises:
-            HTTPException: Every place is taken.
+            HTTPException: Every place is in use.
         """
         self._followers.refuse_crowd()
         return EventSourceResponse(self._prints(tail, is_over), ping=PING_S)
@@ -123,7 +123,7 @@ class Live:
                 yield {"event": "changed", "data": version}
 
     async def _look(self) -> None:
-        """Look at the views for as long as any page follows them."""
+        """Read the views as long as any page follows them."""
         while self._followers.count:
             look = await run_sync(self._reader.look)
             uses = await run_sync(self._uses.look)
@@ -141,7 +141,9 @@ class Live:
             while True:
                 over = await run_sync(is_over)
                 found: tuple[Printed, ...] = ()
-                with suppress(BastionError):  # the bucket is away: the next look may find it again
+                with suppress(
+                    BastionError
+                ):  # the bucket is unreachable: the next look may reach it again
                     found = await run_sync(tail.look)
                 for each in found:
                     data = json.dumps({"text": each.text, "unfinished": each.unfinished})

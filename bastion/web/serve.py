@@ -1,4 +1,4 @@
-"""One server of pages as a program: opened, served until a signal, closed."""
+"""One page server as a process: opened, served until a signal, closed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from bastion.web.settings import WebSettings
 
 BACKLOG = 256
 CONNECTIONS = 400
-"""At once, followers included; what is more is told to come again (503)."""
+"""Simultaneous connections, including followers; further ones are told to retry (503)."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 STOP_S = 3
-"""How long open answers may take after a signal; followed pages never end by themselves."""
+"""How long open answers may take after a signal; followed pages never end on their own."""
 
 
 def serve(settings: WebSettings, *, opened: Callable[[str], None]) -> int:
@@ -36,11 +36,11 @@ def serve(settings: WebSettings, *, opened: Callable[[str], None]) -> int:
 
     Args:
         settings: What to serve, where, and to whom.
-        opened: Told the address once it can be opened.
+        opened: Called with the address once it can be opened.
 
     Raises:
-        SpecError: The URL is malformed, or the host is no address of this machine.
-        BastionError: The port is taken, or there can be no store at that place.
+        SpecError: The URL is malformed, or the host is not an address of this machine.
+        BastionError: The port is in use, or there can be no store at that place.
     """
     clock = SystemClock()
     meter = PrometheusMeter()
@@ -65,7 +65,7 @@ def serve(settings: WebSettings, *, opened: Callable[[str], None]) -> int:
 
 
 def address_of(settings: WebSettings, port: int) -> str:
-    """The address to open, with the token where one is asked for."""
+    """Return the address to open, with the token if one is required."""
     name = f"[{settings.host}]" if ":" in settings.host else settings.host
     name = "localhost" if name in ("127.0.0.1", "[::1]") else name
     token = f"?token={settings.token}" if settings.token else ""
@@ -82,7 +82,7 @@ def _listening(settings: WebSettings) -> socket.socket:
                 f"--host: {settings.host!r} is no address of this machine",
                 hint="name one that it has; 127.0.0.1 is for its own programs, 0.0.0.0 is all",
             ) from None
-        # Python puts the address, which is said already, behind what the system says.
+        # Python appends the address, which is already in the message.
         why = os.strerror(error.errno) if error.errno else str(error)
         raise BastionError(
             f"port {settings.port} of {settings.host}: {why}",
@@ -106,11 +106,11 @@ def _run(site: Site, listener: socket.socket) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that a signal ends in good order; uvicorn's own sends the signal on to itself."""
+    """A server that a signal ends cleanly; uvicorn's own sends the signal on to itself."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at SIGTERM and SIGINT while inside."""
+        """Stop at SIGTERM and SIGINT inside the block."""
         before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a page server is told, and what follows from the kind of bucket."""
+"""The configuration of a page server, and what follows from the kind of bucket."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ PORT = 8420
 READ_EVERY_S = {Reach.FOLDER: 0.5, Reach.LOOPBACK: 1.0, Reach.CLOUD: 5.0}
 """Between two reads of the views: as often as a bastion on such a store publishes them."""
 LOG_EVERY_S = {Reach.FOLDER: 0.5, Reach.LOOPBACK: 0.5, Reach.CLOUD: 3.0}
-"""Between two reads of the end of a log that is followed."""
+"""Between two reads of the end of a followed log."""
 USE_EVERY_S = {Reach.FOLDER: 5.0, Reach.LOOPBACK: 5.0, Reach.CLOUD: 30.0}
-"""Between two reads of what machines use: they tell of it every ten seconds, on a cloud every
-minute, and each that has told anew is one object to read."""
+"""
+Between two reads of what machines use. They report it every ten seconds, on a cloud every minute,
+and each new report is one object to read.
+"""
 LOOPBACK_PROXIES = ("127.0.0.1", "::1")
 
 
@@ -26,15 +28,15 @@ class WebSettings:
     root_url: str
     host: str = "127.0.0.1"
     port: int = PORT
-    """0: any that is free."""
+    """0: any free port."""
     token: str = ""
-    """What every request must carry; empty: none is asked for."""
+    """What every request must carry; empty: nothing is required."""
     user_header: str = ""
-    """The header in which an authenticating proxy names the user; empty: no header is believed."""
+    """The header in which an authenticating proxy names the user; empty: no header is trusted."""
     proxies: tuple[str, ...] = LOOPBACK_PROXIES
-    """The addresses that may set it."""
+    """The addresses that can set it."""
     followers: int = 100
-    """How many pages and logs may be followed at once."""
+    """Maximum number of simultaneously followed pages and logs."""
 
     def __post_init__(self) -> None:
         problems = []
@@ -62,19 +64,19 @@ class WebSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only programs of this machine reach it."""
+        """Whether only programs on this machine can reach it."""
         if self.host == "localhost":
             return True
         return _is_address(self.host) and ip_address(self.host).is_loopback
 
     @property
     def read_every_s(self) -> float:
-        """Least time between two reads of the views."""
+        """Minimum time between two reads of the views."""
         return READ_EVERY_S[reach_of(self.root_url)]
 
     @property
     def use_every_s(self) -> float:
-        """Least time between two reads of what machines use."""
+        """Minimum time between two reads of what machines use."""
         return USE_EVERY_S[reach_of(self.root_url)]
 
     @property

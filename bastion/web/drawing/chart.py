@@ -1,4 +1,4 @@
-"""Charts, drawn by pygal as SVG: no script, and colours that fit a light and a dark page."""
+"""Charts, drawn by pygal as SVG: without scripts, in colors that fit a light and a dark page."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bastion.web.record.summary import Slot, Summary
 WIDE, NARROW, HEIGHT = 1180, 420, 300
 """In pixels; the narrow one is for phones."""
 HALF, HALF_HEIGHT = 640, 280
-"""Of a chart with another one beside it."""
+"""Of a chart beside another one."""
 SERIES = 9
-"""Drawn one by one; all others are one."""
+"""Series that are drawn separately; all others are combined."""
 INKS = (
     "#4478e6",
     "#e0703c",
@@ -28,7 +28,7 @@ INKS = (
     "#8ea634",
     "#9e7355",
 )
-"""The palette of the pages between light and dark: a chart is an image of its own."""
+"""The palette of the pages, between light and dark: a chart is a separate image."""
 _OTHERS = "#8b93a3"
 _STYLE = """inline:
 .title, .legends text, .axis text, text { fill: #596273 !important; }
@@ -43,7 +43,7 @@ _STYLE = """inline:
 def usage_chart(
     summary: Summary, palette: Palette, *, by: str, is_narrow: bool, project: str = ""
 ) -> bytes:
-    """Device-hours in each part of the period, by `project` or `user`, as SVG; of one project."""
+    """Return device-hours per part of the period as SVG, by project or user, or of one project."""
     import pygal
 
     def name_of(slot: Slot) -> str:
@@ -76,7 +76,7 @@ def usage_chart(
 
 
 def digits(number: float) -> str:
-    """A number of an axis, with as many digits as tell it from its neighbours."""
+    """Return a number of an axis, with enough digits to distinguish it from its neighbors."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
@@ -84,9 +84,9 @@ def look_of(
     parts: int, inks: Sequence[str], *, is_narrow: bool, is_half: bool = False
 ) -> dict[str, Any]:
     """
-    How every chart of `parts` steps of time looks; series beyond `inks` are grey.
+    Return the look of every chart of `parts` steps of time; series beyond `inks` are gray.
 
-    `is_half`: another chart stands beside it.
+    `is_half`: another chart is beside it.
     """
     from pygal.style import Style
 
@@ -117,14 +117,14 @@ def look_of(
 
 
 def drawn(chart: Any) -> bytes:
-    """The SVG of `chart`, without pygal's script for tooltips: an image would not run it."""
+    """Return the SVG of `chart`, without pygal's tooltip script, which an image would not run."""
     from pygal.etree import etree
 
     made = chart.render_tree()
     for parent in made.iter():
         for script in [child for child in parent if str(child.tag).endswith("script")]:
             parent.remove(script)
-    svg: bytes = etree.tostring(made)  # pygal takes lxml where that is installed
+    svg: bytes = etree.tostring(made)  # pygal uses lxml if it is installed
     return svg
 
 

@@ -1,4 +1,4 @@
-"""The map of devices: every machine, every device, the job that holds it, and its use."""
+"""The map of devices: every machine and device, the job that holds the device, and its use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bastion.web.reading.live_use import Uses
 MOST_MACHINES = 400
 """Machines on the map; the page of machines has all of them, in parts."""
 MOST_CELLS = 64
-"""Devices of one type that a machine shows one by one."""
+"""Devices of one type that a machine shows individually."""
 
 
 @value
@@ -30,17 +30,17 @@ class Cell:
     is_borrowed: bool = False
     is_bad: bool = False
     used: float | None = None
-    """0 to 1; None: it is not known."""
+    """0 to 1; None: unknown."""
 
     @property
     def text(self) -> str:
-        """What it is, which job holds it, and how much it is used, in words."""
+        """What it is, which job holds it, and how much it is used."""
         used = "" if self.used is None else f", {self.used:.0%} used"
         return f"{self._held}{used}"
 
     @property
     def height(self) -> int:
-        """How much it is used in tenths, rounded up, so that a little is not nothing."""
+        """Its use in tenths, rounded up, so that low use is still visible."""
         return 10 if self.used is None else min(10, ceil(10 * self.used))
 
     @property
@@ -59,16 +59,16 @@ class MachineMap:
     name: str
     phase: str
     trouble: str
-    """Why it takes no new job, or empty."""
+    """Why it accepts no new job, or empty."""
     cells: tuple[Cell, ...]
     more: int = 0
-    """Devices beyond those that are shown."""
+    """Number of devices that are not shown."""
     foreign: tuple[ForeignProcess, ...] = ()
-    """Processes on its devices that no job of this bastion started."""
+    """Processes on its devices that were not started by a job of this bastion."""
 
     @property
     def used(self) -> float | None:
-        """The mean use of the devices that are held and tell of it; None where none does."""
+        """The mean use of held devices with known use; None if there are none."""
         return mean_of(cell.used for cell in self.cells if cell.job)
 
 
@@ -82,7 +82,7 @@ class PoolMap:
     used: int
     """Devices that a job holds."""
     mean_use: float | None
-    """How much these are used."""
+    """Mean use of these."""
 
 
 @value
@@ -95,13 +95,13 @@ class Occupancy:
 
 
 def mean_of(used: Iterable[float | None]) -> float | None:
-    """The mean of those that are known; None where none is."""
+    """Return the mean of the known values; None if there are none."""
     known = [each for each in used if each is not None]
     return sum(known) / len(known) if known else None
 
 
 def occupancy(board: Board, palette: Palette, uses: Uses) -> Occupancy:
-    """The map of `board`, pool by pool."""
+    """Return the map of `board`, pool by pool."""
     by_pool: dict[str, list[MachineMap]] = {name: [] for name in sorted(board.pools)}
     for row in board.machines[:MOST_MACHINES]:
         by_pool.setdefault(row.get("pool", ""), []).append(machine_map(board, row, palette, uses))
@@ -110,7 +110,7 @@ def occupancy(board: Board, palette: Palette, uses: Uses) -> Occupancy:
 
 
 def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineMap:
-    """The devices of the machine in `row`."""
+    """Return the devices of the machine in `row`."""
     use = uses.of(row["name"], board.pool_as_of)
     cells = tuple(_cells(board, row, palette, use))
     kinds = {kind: n for kind, n in (row.get("resources") or {}).items() if kind not in COUNTED}
@@ -128,7 +128,7 @@ def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> Machine
 
 
 def trouble_of(row: Row) -> str:
-    """Why the machine in `row`, or a device of it, takes no new job; or empty."""
+    """Return why the machine in `row`, or one of its devices, accepts no new job; or empty."""
     for name in ("cordoned", "unwell", "waits", "stuck"):
         if row.get(name):
             return f"{name}: {row[name]}"
@@ -175,7 +175,7 @@ def _cells(board: Board, row: Row, palette: Palette, use: MachineUse | None) -> 
 
 
 def _holders(row: Row, kinds: Mapping[str, int]) -> Mapping[tuple[str, int], str]:
-    """The job on each device; a machine without devices is held by its first job."""
+    """Return the job on each device; a machine without devices is held by its first job."""
     held: Mapping[str, Mapping[str, list[int]]] = row.get("held") or {}
     found = {
         (kind, index): job

@@ -19,7 +19,7 @@ _DIGITS = 9
 
 @value
 class Part(Generic[_T]):
-    """Some rows of many."""
+    """Some rows of a longer table."""
 
     rows: tuple[_T, ...]
     number: int
@@ -29,14 +29,14 @@ class Part(Generic[_T]):
     query: Mapping[str, str]
 
     def showing(self, rows: tuple[_Other, ...]) -> Part[_Other]:
-        """The same part with what was made of each of its rows."""
+        """Return the same part with `rows` derived from its rows."""
         return Part(
             rows=rows, number=self.number, total=self.total, path=self.path, query=self.query
         )
 
     @property
     def first(self) -> int:
-        """The number of its first row, counted from 1; 0 where there is none."""
+        """The number of its first row, counted from 1; 0 if there is none."""
         return (self.number - 1) * ROWS + 1 if self.rows else 0
 
     @property
@@ -46,12 +46,12 @@ class Part(Generic[_T]):
 
     @property
     def before(self) -> str:
-        """The address of the part before it; empty where there is none."""
+        """The address of the part before it; empty if there is none."""
         return self._address(self.number - 1) if self.number > 1 else ""
 
     @property
     def after(self) -> str:
-        """The address of the part after it; empty where there is none."""
+        """The address of the part after it; empty if there is none."""
         return self._address(self.number + 1) if self.last < self.total else ""
 
     def _address(self, number: int) -> str:
@@ -60,7 +60,7 @@ class Part(Generic[_T]):
 
 
 def part_of(rows: Iterable[_T], number: int, *, path: str, query: Mapping[str, str]) -> Part[_T]:
-    """The `number`-th part of `rows`; the last one where there are fewer."""
+    """Return the `number`-th part of `rows`; the last one if there are fewer."""
     every = list(rows)
     last = max(1, -(-len(every) // ROWS))
     number = min(max(1, number), last)
@@ -69,6 +69,6 @@ def part_of(rows: Iterable[_T], number: int, *, path: str, query: Mapping[str, s
 
 
 def page_number(text: str) -> int:
-    """The number of a part as an address has it; 1 for anything else."""
+    """Return the number of a part from an address; 1 for anything else."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
     return min(int(text), MOST_PAGES) if is_number else 1

@@ -1,4 +1,4 @@
-"""The colour of a project: the same on every page, and never the only thing that tells it apart."""
+"""The color of a project: the same on every page, and never its only distinction."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from zlib import crc32
 
 COLORS = 10
-"""Colours that people tell apart; from the eleventh project on they repeat."""
+"""Colors that people can distinguish; from the eleventh project on they repeat."""
 
 
 class Palette:
     """
-    The colours of the projects of one bucket.
+    The colors of the projects of one bucket.
 
     Args:
-        projects: Those of the quota file, which get the first colours in the order of their names.
+        projects: Those of the quota file, which get the first colors in the order of their names.
     """
 
     def __init__(self, projects: Iterable[str]) -> None:
@@ -22,5 +22,5 @@ class Palette:
         self._numbers = {name: n % COLORS for n, name in enumerate(self.projects)}
 
     def __call__(self, project: str) -> int:
-        """The number of its colour; a project that has left the quota file keeps to one, too."""
+        """Return the number of its color; a project that left the quota file also keeps one."""
         return self._numbers.get(project, crc32(project.encode()) % COLORS)

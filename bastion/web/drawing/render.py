@@ -1,7 +1,7 @@
 """
-Values to HTML, by templates that escape whatever they are given.
+Values to HTML, by templates that escape all their values.
 
-Times are shown as people say them, with the exact moment beside it; the reference is the time of
+Times are shown in a readable form, with the exact moment beside them. The reference is the time of
 the bucket, never this machine's.
 """
 
@@ -31,12 +31,12 @@ PAGES = (
     ("/users", "Users"),
     ("/quota", "Quota"),
 )
-"""The address and the name of each page in the order of the menu."""
+"""The address and the name of each page, in the order of the menu."""
 
 
 @cache
 def environment() -> Environment:
-    """The templates of this package."""
+    """Return the templates of this package."""
     made = Environment(
         loader=PackageLoader("bastion.web"),
         autoescape=True,
@@ -61,17 +61,17 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """The page that `template` makes of `values`."""
+    """Return the page that `template` creates from `values`."""
     return environment().get_template(template).render(**values)
 
 
 def span(seconds: float) -> str:
-    """`seconds` as people say them: `3m 5s`."""
+    """Return `seconds` in a readable form: `3m 5s`."""
     return text_of_seconds(float(max(0, int(seconds))))
 
 
 def iso(seconds: float) -> str:
-    """A moment in UTC; empty for one that no calendar has."""
+    """Return a moment in UTC; empty if it is outside the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
@@ -79,22 +79,22 @@ def iso(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A moment in UTC for people: `2026-11-18 00:00:00`."""
+    """Return a moment in UTC for people: `2026-11-18 00:00:00`."""
     return iso(seconds).replace("T", " ").removesuffix("Z")
 
 
 def local(seconds: float) -> str:
-    """A moment in UTC as a field of a form has it."""
+    """Return a moment in UTC as the value of a form field."""
     return iso(seconds).removesuffix("Z")
 
 
 def percent(part: float) -> str:
-    """A part of one: `40 %`."""
+    """Return a fraction as a percentage: `40 %`."""
     return f"{100 * part:.0f}\N{NO-BREAK SPACE}%"
 
 
 def amounts(units: Amounts) -> str:
-    """`8 h100 + 32 cpu`, devices first; a dash for nothing."""
+    """Return amounts such as `8 h100 + 32 cpu`, devices first; a dash for nothing."""
     items = sorted(units.items(), key=lambda item: (item[0] in ("cpu", "memory"), item[0]))
     return " + ".join(_amount(kind, number) for kind, number in items) or "-"
 

@@ -44,12 +44,12 @@ class Share:
     color: int
     queued: int
     waiting_since: float | None
-    """When the first of those that wait joined the queue."""
+    """When the first waiting job joined the queue."""
     bars: tuple[Bar, ...]
 
 
 def shares(projects: Sequence[ProjectView], palette: Palette) -> tuple[Share, ...]:
-    """The bars of `projects`; one scale a resource; what no project owns has none."""
+    """Return the bars of `projects`; one scale per resource; no bars for what no project owns."""
     owned = Amounts.sum(project.nominal for project in projects)
     longest = {
         kind: max(max(project.nominal[kind], project.usage[kind]) for project in projects)

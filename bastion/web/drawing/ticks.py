@@ -1,4 +1,4 @@
-"""The marks of an axis of time: at round moments, however the period begins and ends."""
+"""The marks of a time axis: at round moments, regardless of the limits of the period."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEPS_S = (
     *(_DAY_S, 2 * _DAY_S, 7 * _DAY_S, 14 * _DAY_S),
 )
 _MONDAY_S = 4 * _DAY_S
-"""The first Monday of 1970: weeks begin on one."""
+"""The first Monday of 1970: weeks begin on Mondays."""
 
 
 @value
@@ -24,12 +24,12 @@ class Tick:
 
     at: float
     part: float
-    """Where it stands in the period, 0 to 1."""
+    """Its position in the period, 0 to 1."""
     text: str
 
 
 def ticks_of(since: float, until: float, *, most: int = MOST) -> tuple[Tick, ...]:
-    """At most `most` marks, all at midnights, full hours or whole parts of an hour, in UTC."""
+    """Return at most `most` marks, all at midnights, full hours or fractions of one, in UTC."""
     length = until - since
     step = next((each for each in _STEPS_S if length / each <= most - 1), _STEPS_S[-1])
     origin = _MONDAY_S if step >= 7 * _DAY_S else 0.0

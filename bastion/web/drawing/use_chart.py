@@ -1,4 +1,4 @@
-"""Charts of what one host used over its run, in the look of all charts."""
+"""Charts of what one host used over its run, in the style of all charts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bastion.web.drawing.ticks import ticks_of
 from bastion.web.reading.host_use import Column, HostUseOverTime, Points
 
 _MOST_S = 10 * 365 * 86400.0
-"""No run is longer: beyond it a time is not one."""
+"""No run is longer: larger values are not times."""
 
 
 @value
 class _Drawing:
-    """What one chart draws: values are divided by `by`; bytes by what fits the largest of them."""
+    """The content of one chart: values are divided by `by`, bytes by the unit of the largest."""
 
     unit: str
     series: Callable[[Points], Mapping[str, Column]]
     by: float = 1.0
     is_bytes: bool = False
     most: float | None = None
-    """Where the axis ends; None: with the values."""
+    """The end of the axis; None: it follows the values."""
 
 
 def _each(table: Mapping[int, Column]) -> Mapping[str, Column]:
@@ -47,7 +47,7 @@ _SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
 
 
 def _scale(drawing: _Drawing, columns: Iterable[Column]) -> tuple[float, str]:
-    """What values are divided by, and the unit that they have then."""
+    """Return the divisor of values, and their unit after the division."""
     if not drawing.is_bytes:
         return drawing.by, drawing.unit
     largest = max((n for column in columns for n in column if n is not None), default=0.0)
@@ -56,7 +56,7 @@ def _scale(drawing: _Drawing, columns: Iterable[Column]) -> tuple[float, str]:
 
 
 def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
-    """The chart called `what` of `host`, as SVG; its times are those of the machine's clock."""
+    """Return the chart `what` of `host`, as SVG; its times are those of the machine's clock."""
     import pygal
 
     drawing, at = _DRAWINGS[what], host.points.at
@@ -81,7 +81,7 @@ def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
 
 
 def _labels(at: Sequence[float], *, most: int) -> list[Mapping[str, object]]:
-    """The marks of the axis of time; samples are closer together at the beginning of a run."""
-    if not 0 < at[-1] - at[0] < _MOST_S:  # one sample, or a clock that jumped
+    """Return the marks of the time axis; samples are closer together at the start of a run."""
+    if not 0 < at[-1] - at[0] < _MOST_S:  # a single sample, or a clock that jumped
         return [{"value": at[0], "label": iso(at[0])[11:19]}]
     return [{"value": tick.at, "label": tick.text} for tick in ticks_of(at[0], at[-1], most=most)]

@@ -1,4 +1,4 @@
-"""The tasks of an array by state, those that went wrong first, each with an address of its own."""
+"""The tasks of an array by state, unsuccessful ones first, each with its own address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.value import value
 from bastion.web.reading.board import Board
 
 MOST_LINKS = 30
-"""Of one state; all are told as ranges."""
+"""Of one state; all tasks are listed as ranges."""
 _WRONG = ("failed", "out_of_memory", "setup_failed", "timed_out", "lost", "preempted")
 
 
@@ -22,9 +22,9 @@ class TaskGroup:
     state: str
     number: int
     links: tuple[tuple[int, str], ...]
-    """(index, id) of the first of them."""
+    """(index, ID) of the first of them."""
     ranges: str
-    """All of them, as `--array` takes them."""
+    """All of them, in the format of `--array`."""
 
     @property
     def has_more(self) -> bool:
@@ -33,7 +33,7 @@ class TaskGroup:
 
 
 def task_groups(job: JobView, board: Board) -> tuple[TaskGroup, ...]:
-    """The tasks of the array `job`; none of any other job."""
+    """Return the tasks of the array `job`; none for any other job."""
     if not job.counts:
         return ()
     active: defaultdict[str, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What failed lately: why, whose it is, where it ran, and whether it is tried again."""
+"""Recent failures: why, whose job it is, where it ran, and whether it is retried."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class FailuresPage:
     days: int
     rows: Part[Failure]
     given: Mapping[str, str]
-    """The filters as they were asked for."""
+    """The requested filters."""
     projects: tuple[str, ...]
     left_out: int
-    """Older failures of the period, of these projects, that are in no part."""
+    """Older failures of the period, of these projects, that are on no part."""
     known: Known
 
     def address(self, days: int) -> str:
-        """The query of the same page over another period."""
+        """Return the query of the same page over another period."""
         return urlencode({"days": str(days), **{k: text for k, text in self.given.items() if text}})
 
 
 def failures_page(
     status: StatusView | None, known: Known, query: Mapping[str, str], *, days: int
 ) -> FailuresPage:
-    """The page for what the address asks for; a filter that nothing fits shows nothing."""
+    """Return the page for an address; a filter that matches nothing shows nothing."""
     given = {name: query.get(name, "").strip()[:200] for name in FILTERS}
     summary, project = known.summary, given["project"]
     own = [each for each in (summary.failures if summary else ()) if project in ("", each.project)]

@@ -36,11 +36,11 @@ class Chart:
 
 @value
 class UsePart:
-    """What the page of a job shows of its use."""
+    """The resource use on the page of a job."""
 
     now: JobUse | None
     attempts: tuple[tuple[int, Utilisation], ...]
-    """By the number of each attempt that has ended and was sampled."""
+    """By the number of each sampled attempt that has ended."""
     address: LogAddress
     host: HostUseOverTime | None
     """Of the host that the address names."""
@@ -49,13 +49,13 @@ class UsePart:
 
     @property
     def has_devices(self) -> bool:
-        """Whether any device was sampled: else there is nothing to say of their use."""
+        """Whether any device was sampled: otherwise nothing can be said about their use."""
         sampled = any(each.samples for _, each in self.attempts)
         return sampled or (self.host is not None and bool(self.host.devices))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known of its use."""
+        """Whether nothing is known about its use."""
         return self.now is None and not self.attempts and self.host is None and not self.trouble
 
 
@@ -69,7 +69,7 @@ def use_part(
     place: str,
     as_of: float,
 ) -> UsePart:
-    """What is known of the use of `job`, and of the host that `address` names."""
+    """Return what is known about the use of `job`, and of the host that `address` names."""
     host, trouble = None, ""
     try:
         host = reader.of(host_key(job, address))
@@ -91,7 +91,7 @@ def use_part(
 
 
 def host_key(job: JobView, address: LogAddress) -> HostKey:
-    """The host of `job` that `address` names."""
+    """Return the host of `job` that `address` names."""
     return job.project, job.id, address.attempt, address.replica, address.host
 
 

@@ -34,7 +34,7 @@ class Tried:
     code: int | None = None
     machines: tuple[str, ...] = ()
     replicas: int | None = None
-    """None: it is not known."""
+    """None: unknown."""
     spent: Spent | None = None
 
 
@@ -45,12 +45,12 @@ class JobPage:
     job: JobView
     attempts: tuple[Tried, ...]
     spent: Spent
-    """All of them together; of an array, its tasks too."""
+    """All of them together; for an array, including its tasks."""
     tasks: tuple[TaskGroup, ...]
-    """Of an array."""
+    """For an array."""
     events: tuple[EventView, ...]
     is_cut: bool
-    """Whether events are left out, and with them some of what was spent."""
+    """Whether events are omitted, and with them some of the cost."""
     spec: Job | None
     spec_text: str
     commands: tuple[str, ...]
@@ -59,11 +59,11 @@ class JobPage:
     code: CodeView | None
     code_text: str
     submitted_by: str
-    """The command, to be copied; empty where it is not known."""
+    """The command to copy; empty if it is unknown."""
     rerun: str
     processes: int
     most_replicas: int
-    """Of any attempt."""
+    """For any attempt."""
 
 
 def job_page(
@@ -74,7 +74,7 @@ def job_page(
     code: CodeView | None,
     board: Board,
 ) -> JobPage:
-    """The page of `job` from what is known of it."""
+    """Return the page of `job` from what is known about it."""
     spec = None if record is None else _spec_of(job, record)
     events = _told(job, happened.events)
     attempts = tuple(map(_tried, past)) or attempts_of(job, happened.events)
@@ -100,13 +100,13 @@ def job_page(
 
 
 def _told(job: JobView, events: Sequence[EventView]) -> tuple[EventView, ...]:
-    """The last events, and before them the first that are of `job` itself, not of its tasks."""
+    """Return the last events, preceded by the first ones of `job` itself, not of its tasks."""
     own = [event for event in events[:-MOST_EVENTS] if event.job == job.id]
     return (*own[:MOST_EVENTS], *events[-MOST_EVENTS:])
 
 
 def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:
-    """The attempts of a job that has no final record yet, from its events and its row."""
+    """Return the attempts of a job without a final record, from its events and its row."""
     found: list[Tried] = []
     begun: float | None = None
     machines: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:
 
 
 def _with_record(tried: Tried, job: JobView, happened: Happened, now: Spent | None) -> Tried:
-    """What the record says of an attempt that has ended: more than its events do."""
+    """Add what the record says about an ended attempt, which is more than its events do."""
     rows = [row for row in happened.ended if (row.job, row.attempt) == (job.id, tried.number)]
     if not rows:
         return replace(tried, spent=now if not tried.ended_at else None)
@@ -202,7 +202,7 @@ class LogAddress:
 
 
 def log_address(job: JobView, query: Mapping[str, str]) -> LogAddress:
-    """The process that `query` names: by default the first one of the newest attempt."""
+    """Return the process that `query` names: by default the first one of the newest attempt."""
 
     def number(name: str, given: int) -> int:
         text = query.get(name, "")

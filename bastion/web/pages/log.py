@@ -1,4 +1,4 @@
-"""The log of one process on the page of its job: a window or what a search found, and addresses."""
+"""The log of one process on the page of its job: a window or search results, and addresses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bastion.web.pages.job import LogAddress
 from bastion.web.reading.log_window import WINDOW_BYTES, Found, ProcessLog, Window
 
 MOST_CHARACTERS = 200
-"""Of a searched text."""
+"""Of a search text."""
 _DIGITS = 15
-"""Of an offset; more than any log has bytes."""
+"""Of an offset; more digits than any log has bytes."""
 
 
 @value
 class LogPart:
-    """What the page of a job shows of one log."""
+    """One log on the page of a job."""
 
     address: LogAddress
     place: str
@@ -33,37 +33,37 @@ class LogPart:
     is_over: bool = True
 
     def at(self, offset: int) -> str:
-        """The address of the window that begins at `offset`."""
+        """Return the address of the window that begins at `offset`."""
         return f"{self.place}?{urlencode({**self.address.query, 'at': str(offset)})}#log"
 
     @property
     def search_on(self) -> str:
-        """The address of the same search, from where it stopped."""
+        """The address that continues the same search."""
         until = self.found.until if self.found else 0
         query = {**self.address.query, "find": self.wanted, "at": str(until)}
         return f"{self.place}?{urlencode(query)}#log"
 
     @property
     def before(self) -> str:
-        """The address of the window before; empty where there is none."""
+        """The address of the window before; empty if there is none."""
         begin = self.window.begin if self.window else 0
         return self.at(max(0, begin - WINDOW_BYTES)) if begin else ""
 
     @property
     def after(self) -> str:
-        """The address of the window behind; empty where there is none."""
+        """The address of the window after it; empty if there is none."""
         if self.window is None or self.window.end >= self.window.size:
             return ""
         return self.at(self.window.end)
 
     @property
     def first(self) -> str:
-        """The address of the first window; empty where this is it."""
+        """The address of the first window; empty if this is it."""
         return self.at(0) if self.window and self.window.begin else ""
 
     @property
     def last(self) -> str:
-        """The address of the last window; empty where this is it."""
+        """The address of the last window; empty if this is it."""
         return f"{self.place}?{urlencode(self.address.query)}#log" if self.after else ""
 
     @property
@@ -74,7 +74,7 @@ class LogPart:
 
     @property
     def follow(self) -> str:
-        """The address of what comes behind the window; empty where nothing will."""
+        """The address of what follows the window; empty if nothing will."""
         if self.is_over or self.window is None or self.after:
             return ""
         query = {**self.address.query, "at": str(self.window.unfinished_at)}
@@ -82,13 +82,13 @@ class LogPart:
 
 
 def offset_in(query: Mapping[str, str]) -> int | None:
-    """The offset that an address names, or None."""
+    """Return the offset that an address names, or None."""
     text = query.get("at", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def process_log(store: ObjectStore, job: JobView, address: LogAddress) -> ProcessLog:
-    """The log that `address` names."""
+    """Return the log that `address` names."""
     prefix = layout.log(
         job.project,
         job.id,
@@ -103,7 +103,7 @@ def process_log(store: ObjectStore, job: JobView, address: LogAddress) -> Proces
 def log_part(
     store: ObjectStore, job: JobView, address: LogAddress, query: Mapping[str, str], *, place: str
 ) -> LogPart:
-    """The part of the log that `query` asks for; a bucket that is away is told in its place."""
+    """Return the part of the log that `query` requests, or that the bucket is unreachable."""
     log, at = process_log(store, job, address), offset_in(query)
     wanted = query.get("find", "")[:MOST_CHARACTERS]
     over = job.has_ended or address.attempt < job.attempt

@@ -1,4 +1,4 @@
-"""Every machine: its health, its jobs, what they use, since when it is idle, and its price."""
+"""Every machine: its health, jobs, use, the time since which it is idle, and its price."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class MachineRow:
     has: Amounts
     free: Amounts
     jobs: tuple[tuple[str, str], ...]
-    """(project, id) of each job on it."""
+    """(project, ID) of each job on it."""
     heard_at: float
     idle_since: float | None
     price_per_hour: float
-    """In the admin's own currency, or dollars of a price list; 0 where it is not known."""
+    """In the admin's own currency, or dollars of a price list; 0 if unknown."""
     is_list_price: bool
     map: MachineMap
     cores: float | None
-    """In use on the whole machine; None: it has told nothing lately."""
+    """In use on the whole machine; None: it has reported nothing recently."""
     memory_bytes: int = 0
 
 
@@ -51,7 +51,7 @@ class MachinesPage:
 
 
 def machines_page(board: Board, query: Mapping[str, str]) -> MachinesPage:
-    """The page for what the address asks for."""
+    """Return the page for an address."""
     given = {name: query.get(name, "").strip()[:200] for name in ("search", "pool", "phase")}
     number = page_number(query.get("page", ""))
     phases: dict[str, int] = {}
@@ -69,7 +69,7 @@ def machines_page(board: Board, query: Mapping[str, str]) -> MachinesPage:
 def rows_of(
     page: MachinesPage, board: Board, palette: Palette, uses: Uses
 ) -> tuple[MachineRow, ...]:
-    """The machines that the page shows, with all that it says of them."""
+    """Return the machines on the page, with everything that it shows about them."""
     return tuple(_row(board, row, palette, uses) for row in page.machines.rows)
 
 

@@ -1,4 +1,4 @@
-"""The first page: jobs on devices, how projects use their shares, and what waits for what."""
+"""The first page: jobs on devices, how projects use their shares, and what jobs wait for."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bastion.web.reading.board import Board, Row
 
 FILTERS = ("search", "project", "user", "state")
 TABS = {"": "All", "running": "Running", "queued": "Queued"}
-"""Of the table of jobs: those that hold machines, and those that wait."""
+"""Tabs of the table of jobs: those that hold machines, and those that wait."""
 
 
 @value
 class Tab:
-    """One part of the jobs that fit the filters."""
+    """One part of the jobs that match the filters."""
 
     name: str
     address: str
@@ -43,7 +43,7 @@ class NowPage:
     show: str
     """The name of the tab in the address."""
     given: Mapping[str, str]
-    """The filters as they were asked for."""
+    """The requested filters."""
     projects: tuple[str, ...]
     as_of: float
 
@@ -51,7 +51,7 @@ class NowPage:
 def now_page(
     board: Board, status: StatusView | None, palette: Palette, query: Mapping[str, str]
 ) -> NowPage:
-    """The page for what the address asks for; a filter that nothing fits shows nothing."""
+    """Return the page for an address; a filter that matches nothing shows nothing."""
     given = {name: query.get(name, "").strip()[:200] for name in FILTERS}
     show = query.get("show", "") if query.get("show") in TABS else ""
     every = list(board.chosen(**given))

@@ -20,7 +20,7 @@ from quota.file.config import parse
 from quota.file.errors import QuotaError
 
 MOST_BYTES = 256 << 10
-"""Of a quota file that is pasted: a hundred times the longest that people write."""
+"""Of a pasted quota file: a hundred times the longest that people write."""
 
 
 @value
@@ -30,14 +30,14 @@ class QuotaPage:
     text: str
     """The file in the bucket."""
     in_force: str
-    """The last good file, where that in the bucket is not in force; else empty."""
+    """The last good file, if the one in the bucket is not in force; else empty."""
     problems: tuple[str, ...]
     """What is wrong with it."""
     not_in_force: str
     """Why the newest file is not in force, in the bastion's words; else empty."""
     pasted: str = ""
     refused: tuple[str, ...] = ()
-    """What is wrong with the file that was pasted."""
+    """What is wrong with the pasted file."""
     changes: tuple[str, ...] = ()
     foreseen: tuple[str, ...] = ()
     is_compared: bool = False
@@ -45,10 +45,10 @@ class QuotaPage:
 
 def quota_page(store: ObjectStore, status: StatusView | None) -> QuotaPage:
     """
-    The file as it lies in the bucket.
+    Return the page of the file in the bucket.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     try:
         found = store.read(layout.QUOTA, limit_bytes=MOST_BYTES)
@@ -66,10 +66,10 @@ def quota_page(store: ObjectStore, status: StatusView | None) -> QuotaPage:
 
 def with_diff(page: QuotaPage, store: ObjectStore, board: Board, pasted: str) -> QuotaPage:
     """
-    `page` with what would change if `pasted` were in force; nothing is written.
+    Return `page` with what would change if `pasted` were in force; nothing is written.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     refused = _problems(pasted)
     outlook: QuotaOutlook | None = None

@@ -1,4 +1,4 @@
-"""What a job has cost: device hours and money of its attempts, those that run included."""
+"""What a job has cost: device hours and money of its attempts, including running ones."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Spent:
     borrowed_h: float = 0.0
     """The part of it on what other projects lent."""
     lost_h: float = 0.0
-    """The part of it that preemptions, failures and restarts of elastic jobs wasted."""
+    """The part of it that was wasted by preemptions, failures and restarts of elastic jobs."""
     cost: float | None = None
     """None: no price is known."""
     unpriced_h: float = 0.0
-    """Hours of machines or devices that `cost` leaves out."""
+    """Hours of machines or devices that `cost` omits."""
 
 
 def spent_of(rows: Sequence[AttemptRow]) -> Spent:
-    """The sums of attempts that have ended."""
+    """Return the sums of attempts that have ended."""
     return Spent(
         device_h=sum(row.guaranteed_device_s + row.borrowed_device_s for row in rows) / _HOUR_S,
         borrowed_h=sum(row.borrowed_device_s for row in rows) / _HOUR_S,
@@ -45,7 +45,7 @@ def spent_of(rows: Sequence[AttemptRow]) -> Spent:
 
 
 def spent_now(job: JobView, happened: Happened, board: Board) -> Spent | None:
-    """What the attempt of `job` that holds devices has spent so far; None where none does."""
+    """Return what the attempt of `job` that holds devices has spent so far; None if none does."""
     if job.phase not in _HOLDS or job.counts:
         return None
     admitted = [
@@ -66,7 +66,7 @@ def spent_now(job: JobView, happened: Happened, board: Board) -> Spent | None:
 
 
 def together(parts: Sequence[Spent]) -> Spent:
-    """The sum of `parts`."""
+    """Return the sum of `parts`."""
     return Spent(
         device_h=sum(part.device_h for part in parts),
         borrowed_h=sum(part.borrowed_h for part in parts),
@@ -77,14 +77,14 @@ def together(parts: Sequence[Spent]) -> Spent:
 
 
 def price_of(pool: Row, at: float) -> float:
-    """What a machine of a published pool costs an hour at that time; 0 where it is not known."""
+    """Return the price of a machine of a published pool per hour at that time; 0 if unknown."""
     own = float(pool.get("price_per_hour") or 0.0)
     kind, terms = str(pool.get("instance_type") or ""), str(pool.get("terms") or "on_demand")
     return price_in_force(own, kind, terms, at)
 
 
 def _price_per_hour(job: JobView, board: Board) -> float | None:
-    """What its devices cost an hour: of each machine the part that it holds."""
+    """Return the price of its devices per hour: for each machine the part that it holds."""
     total = 0.0
     for row in board.machines:
         if row["name"] not in job.machines:

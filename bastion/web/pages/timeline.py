@@ -1,4 +1,4 @@
-"""Which job was on which machine when: bars that can be zoomed, by links alone."""
+"""Which job was on which machine when: bars that are zoomed by links alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPANS = {"1h": 3600.0, "6h": 21600.0, "24h": 86400.0, "7d": 604800.0, "30d": 259
 _MINUTE_S = 60.0
 _MARGIN, _GAP = 4.0, 2.0
 _ROW_HEIGHTS = ((1, 16.0), (3, 12.0), (8, 9.0), (math.inf, 5.0))
-"""In pixels: the more attempts overlap, the lower is the bar of each."""
+"""In pixels: the more attempts overlap, the lower their bars."""
 
 
 @value
@@ -40,12 +40,12 @@ class Bar:
     color: int
     text: str
     mark: str
-    """`preempted` or `failed` where the attempt ended so within the view; else empty."""
+    """`preempted` or `failed` if the attempt ended so within the view; else empty."""
 
 
 @value
 class Lane:
-    """One machine: attempts that overlap stand one below the other."""
+    """One machine: overlapping attempts are shown one below the other."""
 
     machine: str
     bars: tuple[Bar, ...]
@@ -58,11 +58,11 @@ class TimelinePage:
 
     machines: Part[str]
     stays: Mapping[str, Sequence[Stay]]
-    """By machine, those of the machines that are not shown too."""
+    """By machine, including machines that are not shown."""
     period: Period
     ticks: tuple[Tick, ...]
     spans: Mapping[str, str]
-    """The addresses of the usual spans, up to now."""
+    """The addresses of the usual spans up to now."""
     span: str
     """The one of them that is shown; empty for any other period."""
     closer: str
@@ -74,7 +74,7 @@ class TimelinePage:
 
 
 def view_of(query: Mapping[str, str], now: float) -> Period:
-    """The period that the address asks for: `from` and `to`, or the `span` up to this minute."""
+    """Return the requested period: `from` and `to`, or the `span` up to this minute."""
     end = (now // _MINUTE_S + 1) * _MINUTE_S
     asked = _asked(query)
     if asked is None:
@@ -86,7 +86,7 @@ def view_of(query: Mapping[str, str], now: float) -> Period:
 
 
 def timeline_page(period: Period, known: Known, query: Mapping[str, str]) -> TimelinePage:
-    """The page of `period`, without its bars."""
+    """Return the page of `period`, without its bars."""
     search = query.get("search", "").strip()[:200]
     asked = {name: query[name] for name in ("from", "to", "span") if query.get(name)}
     stays: dict[str, list[Stay]] = {}
@@ -126,13 +126,13 @@ def timeline_page(period: Period, known: Known, query: Mapping[str, str]) -> Tim
 
 
 def lanes_of(page: TimelinePage, palette: Palette) -> tuple[Lane, ...]:
-    """The machines that the page shows, with their bars."""
+    """Return the machines on the page, with their bars."""
     shown = page.machines.rows
     return tuple(_lane(name, page.stays[name], page.period, palette) for name in shown)
 
 
 def _lane(machine: str, stays: Sequence[Stay], period: Period, palette: Palette) -> Lane:
-    """The bars of one machine, in the order of time, each in the first row that is free then."""
+    """Return the bars of one machine, in the order of time, each in the first row that is free."""
     frees: list[float] = []
     placed: list[tuple[Stay, int]] = []
     for stay in sorted(stays, key=lambda each: (each.begin, each.end, each.job)):
@@ -170,7 +170,7 @@ def _bar(stay: Stay, row: int, height: float, period: Period, palette: Palette) 
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """`m2` before `m10`."""
+    """Sort `m2` before `m10`."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
@@ -193,7 +193,7 @@ def _moment(text: str) -> float | None:
 
 
 def _asked(query: Mapping[str, str]) -> tuple[float, float] | None:
-    """The period between `from` and `to`; None where they name none."""
+    """Return the period between `from` and `to`; None if they name none."""
     since, until = _moment(query.get("from", "")), _moment(query.get("to", ""))
     return None if since is None or until is None or until <= since else (since, until)
 

@@ -1,4 +1,4 @@
-"""Projects and users over a period: what they used, waited and wasted, and what it cost."""
+"""Projects and users over a period: their usage, waiting time, waste and cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bastion.web.reading.board import ADMITTED, Board
 from bastion.web.record.reader import Known, Period
 
 DAYS = {1: 24, 7: 28, 30: 30, 90: 45}
-"""The periods that are offered, in days, and the parts of each."""
+"""The available periods, in days, and the parts of each."""
 _DAY_S = 86400.0
 _MINUTE_S = 60.0
 
@@ -45,7 +45,7 @@ class UsagePage:
     """Only this one; empty: all."""
     rows: Part[UsageLine]
     chart: str
-    """The address of the chart of the same rows; empty where nothing was used."""
+    """The address of the chart of the same rows; empty if nothing was used."""
     known: Known
     has_cost: bool
     has_resized: bool
@@ -53,7 +53,7 @@ class UsagePage:
 
 
 def period_of(query: Mapping[str, str], now: float, *, usual: int = 7) -> tuple[int, Period]:
-    """The days that the address asks for, else the usual ones, and the period up to this minute."""
+    """Return the requested days, else the usual ones, and the period up to this minute."""
     asked = query.get("days", "")
     days = int(asked) if asked in map(str, DAYS) else usual
     until = (now // _MINUTE_S + 1) * _MINUTE_S
@@ -63,7 +63,7 @@ def period_of(query: Mapping[str, str], now: float, *, usual: int = 7) -> tuple[
 def usage_page(
     board: Board, palette: Palette, known: Known, query: Mapping[str, str], *, by: str, days: int
 ) -> UsagePage:
-    """The page by `project` or by `user`."""
+    """Return the page by `project` or by `user`."""
     project = query.get("project", "")[:200]
     is_by_user = by == "user"
     summary = known.summary
@@ -73,7 +73,7 @@ def usage_page(
     queued: Counter[tuple[str, str]] = Counter()
     for row in board.rows:
         key = (row["project"], row.get("user", "") if is_by_user else "")
-        if "counts" in row:  # an array: its tasks that hold or held machines have rows of their own
+        if "counts" in row:  # an array: its tasks that hold or held machines have their own rows
             queued[key] += len(Indices.known(row["waiting"]))
         else:
             (running if row.get("phase") in ADMITTED else queued)[key] += 1
@@ -98,7 +98,7 @@ def usage_page(
     path = "/users" if is_by_user else "/projects"
     has_slots = any(project in ("", slot.project) for slot in summary.slots) if summary else False
     asked = {name: text for name, text in given.items() if text}
-    asked["of"] = f"{known.answered_at:.0f}"  # a newer answer has a chart of its own
+    asked["of"] = f"{known.answered_at:.0f}"  # a newer answer has its own chart
     chart = f"/charts/{by}s.svg?{urlencode(asked)}" if has_slots else ""
     return UsagePage(
         by=by,

@@ -1,8 +1,8 @@
 """
 The board: everything that the bastion last published, as one value.
 
-Rows stay as they were parsed, because a page shows fifty of twelve thousand: views of jobs are made
-of the rows that are shown. A row that a newer bastion wrote may hold more; what it lacks is empty.
+Rows stay as they were parsed, because a page shows fifty of twelve thousand: only the shown rows
+become views of jobs. A row from a newer bastion may contain more; missing fields are empty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 ADMITTED = ("stopping", "running", "starting", "draining")
 """The phases of jobs that hold machines."""
 COUNTED = frozenset({"cpu", "memory"})
-"""Resources that are amounts; every other one is a device with an index."""
+"""Resources that are amounts; every other resource is a device with an index."""
 
 
 @value
@@ -54,11 +54,11 @@ class Board:
         self.rows: Sequence[Row] = rows
         """Active jobs and arrays: admitted ones first, then in the order of the queue."""
         self._told_at = float(queue.get("now") or 0.0)
-        """When these rows were made, and the texts in them."""
+        """When these rows and their texts were created."""
         self.as_of = true_until(queue, published.status, "queue")
-        """Until when they are known to be true, in the store's seconds."""
+        """Until when they are known to be true, on the store's clock, in seconds."""
         self.pool_as_of = true_until(published.pool, published.status, "pool")
-        """The same of the machines."""
+        """The same for the machines."""
         self.machines: Sequence[Row] = published.pool.get("machines") or ()
         self.pools: Mapping[str, Row] = {
             row["name"]: row for row in published.pool.get("pools") or ()
@@ -66,20 +66,20 @@ class Board:
 
     @cached_property
     def by_id(self) -> Mapping[str, Row]:
-        """The rows of active jobs by id."""
+        """The rows of active jobs, by ID."""
         return {row["id"]: row for row in self.rows}
 
     @property
     def shortages(self) -> tuple[ShortageView, ...]:
-        """What providers lack or refuse now."""
+        """What is sold out at providers or refused by them now."""
         return tuple(map(shortage_of_row, self.published.pool.get("shortages") or ()))
 
     def status(self, *, wall: float) -> StatusView | None:
-        """The bastion as it last described itself; None where none has."""
+        """The last published status of the bastion; None if there is none."""
         return status_of(self.published.status, wall=wall) if self.published.status else None
 
     def job(self, row: Row) -> JobView:
-        """The view of the job or array in `row`, its times reckoned from `as_of`."""
+        """Return the view of the job or array in `row`, with times relative to `as_of`."""
         made = array_of_row if "counts" in row else job_of_row
         return told_now(made(row, as_of=self._told_at), lambda: self.as_of)
 
@@ -92,9 +92,9 @@ class Board:
         self, *, project: str = "", user: str = "", state: str = "", search: str = ""
     ) -> Iterator[Row]:
         """
-        The rows that fit every filter that is not empty; `search` is a part of any text.
+        Yield the rows that match every non-empty filter; `search` is a part of any text.
 
-        An array is in each state that a task of it is in.
+        An array is in each state that one of its tasks is in.
         """
         wanted = search.casefold()
         if not (project or user or state or wanted):
@@ -111,7 +111,7 @@ class Board:
 
     @cached_property
     def _texts(self) -> Sequence[str]:
-        """What is searched in each row; readers search on while they type."""
+        """The searchable texts of each row; readers search repeatedly while they type."""
         return list(map(_text_of, self.rows))
 
 

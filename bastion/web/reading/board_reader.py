@@ -1,8 +1,9 @@
 """
-The board, kept fresh: read again when it is looked at, and remembered while the bucket is away.
+The board, kept fresh: read again when it is used, and kept while the bucket is unreachable.
 
-A look never waits long for the bucket. One thread reads; a request meanwhile gets the last good
-board, which says how old it is. A view whose version has not changed is neither sent nor parsed.
+A look never waits long for the bucket. One thread reads; a request in the meantime gets the last
+good board, which says how old it is. A view whose version has not changed is neither transferred
+nor parsed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bastion.web.reading.board import Board, Published
 FIRST_S = 10.0
 """How long the very first look waits for the bucket."""
 WAIT_S = 0.05
-"""How long a later look waits for newer views before it takes the last good ones."""
+"""How long a later look waits for newer views before it uses the last good ones."""
 VIEWS = ("queue", "pool", "status")
 
 
@@ -36,7 +37,7 @@ class Look:
     version: str = ""
     """Changes whenever any view does."""
     read_s: float | None = None
-    """For how long nothing was read, by this machine's clock; None where nothing ever was."""
+    """How long ago the last read was, by this machine's clock; None if there was none."""
     trouble: str = ""
     """Why the bucket cannot be read now; empty while it can."""
     is_empty: bool = False
@@ -48,9 +49,9 @@ class BoardReader:
     Reads the views of one bucket.
 
     Args:
-        store: The bucket; asked once, without retries.
+        store: The bucket; called once per read, without retries.
         clock: For ages and pauses.
-        every_s: Least time between two reads.
+        every_s: Minimum time between two reads.
     """
 
     def __init__(self, store: ObjectStore, clock: Clock, *, every_s: float) -> None:
@@ -68,7 +69,7 @@ class BoardReader:
         self._trouble = ""
 
     def look(self) -> Look:
-        """The newest board that is to be had soon."""
+        """Return the newest board that is available soon."""
         self._wait(self._begin(), FIRST_S if self._read_at is None else WAIT_S)
         with self._lock:
             age_s = None if self._read_at is None else self._clock.monotonic() - self._read_at
@@ -81,11 +82,11 @@ class BoardReader:
             )
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> Future[None] | None:
-        """The read under way, begun now if one is due; None if none is."""
+        """Return the current read, started now if one is due; None if there is none."""
         with self._lock:
             if self._reading is not None and not self._reading.done():
                 return self._reading
@@ -117,7 +118,7 @@ class BoardReader:
             self._read_at, self._trouble = self._clock.monotonic(), ""
 
     def _view(self, name: str) -> tuple[Version, Mapping[str, Any]] | None:
-        """The view called `name` and its version; None where there is none."""
+        """Return the view `name` and its version; None if there is none."""
         known = self._known.get(name)
         try:
             found = self._store.read(layout.view(name), unless=known[0] if known else None)

@@ -1,4 +1,4 @@
-"""Everything that pages read of one bucket, opened once."""
+"""Everything that pages read from one bucket, opened once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Bucket:
     One bucket, read for pages.
 
     Args:
-        store: It; asked once for each thing, without retries.
+        store: The bucket; called once for each object, without retries.
         clock: For ages and pauses.
         record: What has ended.
-        read_every_s: Least time between two reads of the views.
-        use_every_s: The same, of what machines use.
+        read_every_s: Minimum time between two reads of the views.
+        use_every_s: The same for what machines use.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Bucket:
         self.record = record
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self.boards.close()
         self.uses.close()
         self.trail.close()

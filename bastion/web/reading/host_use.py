@@ -1,8 +1,8 @@
 """
-What one host of an attempt used over its run: its samples, made few enough to be drawn.
+What one host of an attempt used over its run: its samples, reduced for drawing.
 
-A run of months has thousands of segments, and a job may write what it likes in their place. So only
-the newest are read, each is reduced as it is read, and what is kept is bounded.
+A run of months has thousands of segments, and a job may write anything in their place. Therefore
+only the newest are read, each is reduced as it is read, and the result is bounded.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from bastion.utilisation import Utilisation, summed
 from bastion.value import value
 
 MOST_SEGMENTS = 240
-"""The newest; four days of a long run."""
+"""The newest ones; four days of a long run."""
 MOST_DEVICES = 16
 POINTS = 240
 """Of a chart."""
 KEPT_S = 15.0
-"""A page and its charts are one read."""
+"""A page and its charts share one read."""
 MOST_KEPT = 8
 _POINTS = 12
 """Of one segment."""
@@ -37,7 +37,7 @@ _READERS = 12
 _PAGE = 1000
 _LOCKS = 8
 _MOST_NUMBER = 1e15
-"""A larger one, or infinity, was never measured."""
+"""A larger value, or infinity, was never measured."""
 
 Column = tuple[float | None, ...]
 
@@ -49,12 +49,12 @@ class DeviceSum:
     index: int
     used: Utilisation
     memory_bytes: int = 0
-    """The most at once."""
+    """The highest value."""
 
 
 @value
 class Points:
-    """Some samples; every column is as long as `at`. None: it is not known."""
+    """Some samples; every column is as long as `at`. None: unknown."""
 
     at: tuple[float, ...] = ()
     used: Mapping[int, Column] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Points:
     cores: Column = ()
     memory: Column = ()
     disk: Column = ()
-    """Read and written, in bytes a second."""
+    """Read and written, in bytes per second."""
     network: Column = ()
 
 
@@ -77,7 +77,7 @@ class HostUseOverTime:
     all_devices: Utilisation
     samples: int
     is_cut: bool
-    """Whether older samples were left out."""
+    """Whether older samples were omitted."""
 
 
 @value
@@ -100,7 +100,7 @@ class HostUseReader:
     Reads the samples of hosts.
 
     Args:
-        store: The bucket; asked once, without retries.
+        store: The bucket; called once per read, without retries.
         clock: For how long an answer is kept.
     """
 
@@ -115,7 +115,7 @@ class HostUseReader:
         Return what a host used; None if it left no sample.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         with self._locks[hash(key) % _LOCKS]:
             found = self._kept.get(key)
@@ -182,7 +182,7 @@ def _reduced(segment: UsageSegment) -> _Reduced:
 
 
 def _means(column: Sequence[float], size: int, n: int, *, by: float = 1.0) -> Column:
-    """The means of each `size` values divided by `by`; a negative one is not known."""
+    """Return the means of each `size` values divided by `by`; a negative mean is unknown."""
     if len(column) != n:
         return (None,) * -(-n // size)
     means: list[float | None] = []
@@ -237,7 +237,7 @@ def _joined(parts: Sequence[_Reduced], *, is_cut: bool) -> HostUseOverTime:
 
 
 def _thin(columns: Iterable[Column], size: int) -> Column:
-    """One column of all `columns`, each `size` values as their mean."""
+    """Return one column of all `columns`, with each `size` values as their mean."""
     means: list[float | None] = []
     for part in _parts(tuple(chain.from_iterable(columns)), size):
         known = [number for number in part if number is not None]

@@ -1,4 +1,4 @@
-"""One job, wherever it is known: as a row, as a task of an array, or by its final record."""
+"""One job, from any place that knows it: a row, an array that contains it, or its final record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bastion.value import value
 from bastion.web.reading.board import Board
 
 NAME = re.compile(r"[A-Za-z0-9][\w.@+-]{0,120}", re.ASCII)
-"""What a project, a user or a job in an address may look like; nothing else is looked up."""
+"""The allowed form of a project, a user or a job in an address; nothing else is looked up."""
 
 
 @value
@@ -39,8 +39,8 @@ class Jobs:
     The jobs of one bucket.
 
     Args:
-        store: The bucket; asked once, without retries.
-        wall: The date by the bucket's clock, to say how old something is.
+        store: The bucket; called once per read, without retries.
+        wall: The date by the bucket's clock, from which ages are computed.
     """
 
     def __init__(self, store: ObjectStore, wall: Callable[[], float]) -> None:
@@ -49,12 +49,12 @@ class Jobs:
 
     def known(self, board: Board, project: str, name: str) -> KnownJob:
         """
-        The job with this id in a project.
+        Return the job with this ID in a project.
 
         Raises:
             NotFoundError: There is none.
             RecordError: Its final record cannot be read.
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         if not NAME.fullmatch(project) or not NAME.fullmatch(name):
             raise NotFoundError(f"there is no job {name} in project {project}")
@@ -74,20 +74,21 @@ class Jobs:
 
     def finished(self, project: str, *, limit: int) -> tuple[JobView, ...]:
         """
-        The jobs of a project that ended last, newest first.
+        Return the jobs of a project that ended last, newest first.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         return self._published.finished([project], limit=limit)
 
     def place_of(self, board: Board, text: str) -> tuple[str, str] | None:
         """
-        The project and the id of the job that `text` names: by its id, or the newest that has ended
-        where it is part of no active job; None where there is none.
+        Return the project and the ID of the job that `text` names; None if there is none.
+
+        `text` is an ID, or the name of the newest ended job if it is part of no active job.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         if not NAME.fullmatch(text):
             return None
@@ -107,10 +108,10 @@ class Jobs:
 
     def spec(self, job: JobView) -> SpecRecord | None:
         """
-        What was submitted, or None where it was deleted or cannot be read.
+        Return what was submitted, or None if it was deleted or cannot be read.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         try:
             return self._published.spec(job.project, job.launch)
@@ -121,10 +122,10 @@ class Jobs:
 
     def code(self, spec: SpecRecord) -> CodeView | None:
         """
-        What code it runs and where it came from, or None where that cannot be read.
+        Return what code it runs and its origin, or None if that cannot be read.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         try:
             return code_view(self._store, spec)
@@ -142,7 +143,7 @@ class Jobs:
         return None if found is None else decode(Result, found.data, key=key)
 
     def _task(self, board: Board, project: str, name: str) -> JobView | None:
-        """A task that has neither a row nor a record of its own: its array knows it."""
+        """Return a task that has neither a row nor a record of its own, from its array."""
         named = tasks_of_id(name)
         if named is None:
             return None

@@ -1,8 +1,8 @@
 """
-What machines use now, kept fresh as the board is: read again when a page asks, by one thread.
+What machines use now, kept fresh like the board: one thread reads it again when a page needs it.
 
-A page never waits for it: the first look shows nothing of it where the bucket is slow. Use is a
-report of agents, so its loss takes nothing else away.
+A page never waits for it: if the bucket is slow, the first look omits it. Use is reported by
+agents, so its loss affects nothing else.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from bastion.value import value
 FIRST_S = 2.0
 """How long the very first look waits."""
 WAIT_S = 0.02
-"""How long a later one waits before it takes what is known."""
+"""How long a later one waits before it uses what is known."""
 
 
 @value
 class Uses:
-    """The use of each machine that tells of it, and when it did, in the store's seconds."""
+    """The use of each machine that reports it, and the time of the report, on the store's clock."""
 
     number: int = 0
     """Changes whenever any of them does."""
     told: Mapping[str, tuple[MachineUse, float]] = field(default_factory=dict)
 
     def of(self, machine: str, as_of: float) -> MachineUse | None:
-        """What `machine` uses at `as_of`; None if it has told nothing lately."""
+        """Return what `machine` uses at `as_of`; None if it has reported nothing recently."""
         use, at = self.told.get(machine, (None, 0.0))
         return use if use is not None and as_of - at <= STALE_S else None
 
     def of_job(self, project: str, job: str, as_of: float) -> JobUse | None:
-        """What the hosts of a job use at `as_of`; None if none has told of it lately."""
+        """Return what the hosts of a job use at `as_of`; None if none has reported recently."""
         fresh = [(use, at) for use, at in self.told.values() if as_of - at <= STALE_S]
         return job_use(fresh, project, job)
 
@@ -50,9 +50,9 @@ class UseReader:
     Reads the use of all machines of one bucket.
 
     Args:
-        store: The bucket; asked once, without retries.
+        store: The bucket; called once per read, without retries.
         clock: For pauses.
-        every_s: Least time between two reads.
+        every_s: Minimum time between two reads.
     """
 
     def __init__(self, store: ObjectStore, clock: Clock, *, every_s: float) -> None:
@@ -67,7 +67,7 @@ class UseReader:
         self._uses = Uses()
 
     def look(self) -> Uses:
-        """The newest use that is to be had soon."""
+        """Return the newest use that is available soon."""
         reading = self._begin()
         if reading is not None:
             wait_for([reading], timeout=FIRST_S if self._is_first else WAIT_S)
@@ -75,7 +75,7 @@ class UseReader:
         return self._uses
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> Future[None] | None:
@@ -92,6 +92,6 @@ class UseReader:
         try:
             told = self._live.read()
         except BastionError:
-            return  # the board says that the bucket is away, and how old everything is
+            return  # the board says that the bucket is unreachable, and how old everything is
         if told != self._uses.told:
             self._uses = Uses(number=self._uses.number + 1, told=told)

@@ -1,9 +1,9 @@
 """
-The end of a log as it grows: finished lines once, and the unfinished line as it reads now.
+The end of a growing log: each finished line once, and the current unfinished line.
 
-A segment ends wherever a flush cut it: within a line, a progress bar or a character. So text is
-given out line by line. What follows the last line break is shown too, as a text that the next look
-replaces; a follower that comes back begins with it, and neither repeats nor skips a byte.
+A segment ends where a flush cut it: within a line, a progress bar or a character. The output is
+therefore delivered line by line. Text after the last line break is shown too, and the next look
+replaces it. A reconnecting follower begins with that line, and neither repeats nor skips a byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bastion.value import value
 from bastion.web.reading.log_window import ProcessLog, missing, readable, split, without_cut
 
 CHUNK_BYTES = 64 << 10
-"""Finished lines that are sent at once; a longer line is sent by itself."""
+"""Size of finished lines that are sent together; a longer line is sent alone."""
 
 
 @value
@@ -22,11 +22,11 @@ class Printed:
     """A piece of what a look found."""
 
     text: str
-    """Finished lines, to be added to what is shown."""
+    """Finished lines, to be appended to the shown text."""
     unfinished: str
-    """The line behind them as it reads now, in place of the one that was told before."""
+    """The current unfinished line, which replaces the previous one."""
     at: int
-    """The offset of that line: reading on from there repeats nothing and skips nothing."""
+    """The offset of that line: continuing from there repeats nothing and skips nothing."""
 
 
 class LogTail:
@@ -34,7 +34,7 @@ class LogTail:
     Follows one log.
 
     Args:
-        log: It.
+        log: The log.
         at: The offset to begin with, anywhere in a segment.
     """
 
@@ -46,10 +46,10 @@ class LogTail:
 
     def look(self) -> tuple[Printed, ...]:
         """
-        Return what was printed since the last look; nothing where nothing was.
+        Return what was printed since the last look; nothing if there is no output.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         begin, data = self._next()
         return tuple(self._told(begin, data)) if data else ()

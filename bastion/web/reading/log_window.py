@@ -1,9 +1,9 @@
 """
-A piece of one process's log, whatever size the log has.
+A piece of one process's log, for logs of any size.
 
 A window is at most `WINDOW_BYTES` long and begins at a line. Its segments are found by their names,
-so a log of gigabytes costs a few small lists. A search goes through a bounded part, and says where
-it stopped. Everything is text for people: colours and cursor movements are left out.
+so a log of gigabytes costs a few small lists. A search covers a bounded part, and says where it
+stopped. Everything is readable text: colors and cursor movements are removed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from bastion.value import value
 
 WINDOW_BYTES = 64 << 10
 SEARCH_BYTES = 16 << 20
-"""How much one search goes through: about a second on a cloud store."""
+"""How much one search covers: about a second on a cloud store."""
 MOST_HITS = 200
 LINE_CHARACTERS = 4000
 MOST_UNFINISHED = 16 << 10
-"""A line without an end is given out in pieces of so many bytes."""
+"""A line without an end is delivered in pieces of this many bytes."""
 _PAGE = 1000
 _INNER_BYTES = bytes(range(0x80, 0xC0))
-"""Those that no character begins with, in UTF-8."""
+"""Bytes that do not begin a character in UTF-8."""
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-"""Sequences for terminals (ECMA-48), and control characters but for tab and newline."""
+"""Terminal sequences (ECMA-48), and control characters except tab and newline."""
 
 
 @value
@@ -39,17 +39,17 @@ class Window:
     """Some bytes of a log, as text."""
 
     finished: str
-    """Its lines that have an end, and all of a window that is not the last one."""
+    """Its finished lines, and all of a window that is not the last one."""
     unfinished: str
-    """The last line of the log as it reads now, where that has no end yet."""
+    """The current last line of the log, if it has no end yet."""
     unfinished_at: int
     """The offset of that line: following the log begins there."""
     begin: int
     """The offset of its first byte."""
     end: int
-    """The offset behind its last byte."""
+    """The offset after its last byte."""
     size: int
-    """The offset behind the last byte that is stored."""
+    """The offset after the last stored byte."""
 
     @property
     def text(self) -> str:
@@ -59,7 +59,7 @@ class Window:
 
 @value
 class Hit:
-    """One line in which the searched text is found."""
+    """One line that contains the search text."""
 
     at: int
     """The offset of the line."""
@@ -68,11 +68,11 @@ class Hit:
 
 @value
 class Found:
-    """What one search found."""
+    """The results of one search."""
 
     hits: tuple[Hit, ...]
     until: int
-    """How far it has come."""
+    """The offset that it has reached."""
     is_all: bool
     """Whether that is the end of the log."""
 
@@ -83,7 +83,7 @@ class ProcessLog:
 
     Args:
         store: The bucket.
-        prefix: Where its segments lie.
+        prefix: The prefix of its segments.
     """
 
     def __init__(self, store: ObjectStore, prefix: str) -> None:
@@ -91,14 +91,14 @@ class ProcessLog:
         self._prefix = prefix
 
     def size(self) -> int:
-        """The offset behind the last byte that is stored; found without listing every segment."""
+        """Return the offset after the last stored byte, without listing every segment."""
         page = self._list("", _PAGE)
         if len(page) == _PAGE:
             page = self._last_page(offset_of(page[-1].key) or 0)
         return (offset_of(page[-1].key) or 0) + page[-1].size if page else 0
 
     def window(self, at: int | None = None) -> Window:
-        """The window that begins at the offset `at`, or the last one."""
+        """Return the window that begins at the offset `at`, or the last one."""
         size = self.size()
         begin = max(0, size - WINDOW_BYTES) if at is None else max(0, min(at, size))
         end, data = begin, b""
@@ -128,10 +128,10 @@ class ProcessLog:
 
     def search(self, text: str, at: int = 0) -> Found:
         """
-        The lines from the offset `at` on that contain `text`, in whatever case.
+        Return the lines from the offset `at` on that contain `text`, ignoring case.
 
-        It stops behind the last line that is shown, so that the next search leaves none out. Of a
-        line that is longer than one search goes through, each search looks at its own part.
+        It stops after the last line that is shown, so that the next search omits none. Of a line
+        that is longer than one search covers, each search looks at its own part.
         """
         wanted, hits = text.casefold(), list[Hit]()
         line, begin, end, scanned = bytearray(), at, at, 0
@@ -154,7 +154,7 @@ class ProcessLog:
         return Found(hits=(*hits, *_hits(begin, line, wanted)), until=end, is_all=is_all)
 
     def next(self, at: int) -> bytes:
-        """What is stored from the offset `at` on, one segment at most; empty while nothing is."""
+        """Return what is stored from the offset `at` on, at most one segment; empty if nothing."""
         try:
             found = self._store.read(segment_key(self._prefix, at))
         except NotFoundError:
@@ -178,7 +178,7 @@ class ProcessLog:
             after = page[-1].key
 
     def _last_page(self, low: int) -> tuple[Entry, ...]:
-        """The last segments of a long log, of which `low` is the offset of one."""
+        """Return the last segments of a long log; `low` is the offset of one of them."""
         step = SEGMENT_BYTES
         while found := self._list(segment_key(self._prefix, low + step), 1):
             low, step = offset_of(found[0].key) or 0, 2 * step
@@ -203,7 +203,7 @@ def _hits(begin: int, line: bytes | bytearray, wanted: str) -> list[Hit]:
 
 
 def missing(begin: int, end: int) -> bytes:
-    """The line that stands for bytes that were never stored."""
+    """Return the line that replaces bytes that were never stored."""
     return f"[bytes {begin} to {end} are missing]\n".encode()
 
 
@@ -211,8 +211,8 @@ def split(data: bytes) -> tuple[bytes, bytes]:
     """
     Split `data` into its finished lines and the unfinished last one.
 
-    Of a progress bar only the last state is kept in the unfinished line, and a line that is too
-    long to wait for its end counts as finished.
+    Of a progress bar, the unfinished line keeps only the last state. A line that is too long to
+    wait for its end counts as finished.
     """
     after = data.rfind(b"\n") + 1
     finished, line = data[:after], data[after:]
@@ -224,14 +224,14 @@ def split(data: bytes) -> tuple[bytes, bytes]:
 
 
 def without_cut(data: bytes) -> bytes:
-    """`data` without the first bytes of a character whose last ones are still to come."""
+    """Return `data` without the first bytes of a character whose last bytes are still missing."""
     decoder = getincrementaldecoder("utf-8")("replace")
     decoder.decode(data)
     return data[: len(data) - len(decoder.getstate()[0])]
 
 
 def readable(data: bytes | bytearray) -> str:
-    """`data` as text without what only a terminal understands; of a progress bar its last state."""
+    """Return `data` as text without terminal sequences; of a progress bar its last state."""
     lines = data.decode(errors="replace").split("\n")
     return "\n".join(_readable(line) for line in lines)
 

@@ -2,8 +2,8 @@
 The trail: what happened to a job, from the event log, read in bounded pieces.
 
 Segments are named by their first number and written in the order of time, so those of one job are a
-range of the list. Of a very long range the beginning and the end are read; what lies between is
-said to be left out.
+range of the list. Of a very long range, the beginning and the end are read; the rest is reported as
+omitted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from bastion.store.port import ObjectStore
 from bastion.value import value
 
 MARGIN_S = 120.0
-"""Events are sealed up to a minute after they happen, and an object is younger than its commit."""
+"""Events are sealed up to a minute after they happen, and an object is older than its commit."""
 FIRST, LAST = 20, 60
-"""Segments that are read at either end of a long range."""
+"""Segments that are read at each end of a long range."""
 ROOT_BYTES = 32 << 20
-"""A larger root is not read for its last minute of events: it would take longer than the page."""
+"""The last minute of events is not read from a larger root: it would take longer than the page."""
 MOST_LISTS = 1000
-"""Segments that a root may be writing at once, and more than it ever does."""
+"""Upper limit of the segments that a root writes at the same time."""
 WORKERS = 8
 _PAGE = 1000
 _EVENTS_KEY = '"events":'
@@ -49,7 +49,7 @@ class Happened:
 
     events: tuple[EventView, ...] = ()
     ended: tuple[AttemptRow, ...] = ()
-    """Its attempts that have ended, as the record has them."""
+    """Its attempts that have ended, as in the record."""
     is_cut: bool = False
     """Whether events in the middle were not read."""
 
@@ -71,17 +71,17 @@ class Trail:
 
     def of(self, job: str, *, since: float, until: float | None) -> Happened:
         """
-        The events of a job, or of an array and its tasks.
+        Return the events of a job, or of an array and its tasks.
 
         Args:
-            job: Its id.
+            job: Its ID.
             since: When it was submitted.
-            until: When it ended; None while it has not.
+            until: When it ended; None if it has not.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
-        # Root first: what is sealed after this was read is among the segments listed after it.
+        # Root first: what is sealed after this read is among the segments listed after it.
         fresh = self._unsealed()
         keys = self._range(since - MARGIN_S, None if until is None else until + MARGIN_S)
         is_cut = len(keys) > FIRST + LAST
@@ -96,7 +96,7 @@ class Trail:
         )
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _range(self, since: float, until: float | None) -> Sequence[str]:
@@ -111,7 +111,7 @@ class Trail:
             return self._keys[first:after]
 
     def _segment(self, key: str, job: str) -> list[dict[str, Any]]:
-        """The events of a segment that may be of `job`; unreadable lines are left out."""
+        """Return the events of a segment that may be of `job`; unreadable lines are skipped."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -121,7 +121,7 @@ class Trail:
         return list(_parsed(line for line in lines if needle in line))
 
     def _unsealed(self) -> Sequence[dict[str, Any]]:
-        """What root has not sealed yet, where root is small enough to be read for it."""
+        """Return what root has not sealed yet, if root is small enough to be read for it."""
         try:
             found = self._store.read(layout.ROOT, limit_bytes=ROOT_BYTES)
         except (NotFoundError, OversizeError):
@@ -132,10 +132,10 @@ class Trail:
 
 def events_in(root: bytes) -> list[dict[str, Any]]:
     """
-    The unsealed events in the bytes of a root, and those of segments that are being written.
+    Return the unsealed events in the bytes of a root, and those of segments being written.
 
-    Its thousands of jobs are not parsed for them: no record but root and a segment has this key,
-    and a quotation mark within a text is written with a backslash before it.
+    The thousands of jobs in the root are not parsed: only root and segments have this key, and a
+    quotation mark within a text is preceded by a backslash.
     """
     found: list[dict[str, Any]] = []
     text, after = root.decode(errors="replace"), 0
@@ -157,7 +157,7 @@ def _is_of(line: dict[str, Any], job: str) -> bool:
 
 
 def _ended_in(lines: Sequence[dict[str, Any]]) -> Iterator[AttemptRow]:
-    """The attempts that ended by these events; a record that cannot be read is left out."""
+    """Yield the attempts that ended by these events; records that cannot be read are skipped."""
     for line in lines:
         if line.get("record"):
             with suppress(BastionError):

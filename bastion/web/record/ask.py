@@ -1,4 +1,4 @@
-"""The SQL that sums up a period of the record; it is run by DuckDB, in bounded memory."""
+"""The SQL that sums up a period of the record; DuckDB runs it in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_STAYS = 4000
-"""Bars of a timeline: what a browser draws at once."""
+"""Bars of a timeline: what a browser can draw at the same time."""
 MOST_FAILURES = 500
-"""Of one project: a sweep that fails as a whole hides no other project's."""
+"""Of one project: a sweep that fails as a whole does not hide other projects' failures."""
 MOST_TEXT = 500
 """Characters of a reason: the page of the job has all of it."""
 
@@ -46,7 +46,7 @@ ORDER BY ended DESC, job LIMIT $most
 """
 _FAILED_KINDS = (*sorted(FAILURES), OutcomeKind.TIMED_OUT, OutcomeKind.LOST)
 _OUTCOMES = ", ".join(f"'{kind.value}'" for kind in _FAILED_KINDS)
-# The row of an array stands for its tasks, of which those that failed have rows of their own.
+# The row of an array stands for its tasks, and failed tasks have their own rows.
 _FAILED = f"""
 FROM attempts WHERE outcome IN ({_OUTCOMES}) AND tasks IS NULL
 AND epoch(ended_at) >= $since AND epoch(ended_at) < $until
@@ -65,7 +65,7 @@ def summary_of(record: Record, *, since: float, until: float, parts: int) -> Sum
 
     Raises:
         MissingExtraError: DuckDB is not installed.
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     with record.opened(since=since, tables=[ATTEMPTS, SHARES]) as connection:
         spoilt = len(record.spoilt)
@@ -75,7 +75,7 @@ def summary_of(record: Record, *, since: float, until: float, parts: int) -> Sum
 def summed(
     connection: DuckDBPyConnection, *, since: float, until: float, parts: int, spoilt: int
 ) -> Summary:
-    """The same of tables that are open already; `spoilt` records of them could not be read."""
+    """Do the same with open tables; `spoilt` records of them could not be read."""
     step = (until - since) / parts
     projects = sums(connection, by=["project"], since=since, until=until)
     users = sums(connection, by=["project", "user"], since=since, until=until)

@@ -1,4 +1,4 @@
-"""The program that asks the record, as the pages know it: begun when needed, ended by resting."""
+"""The process that queries the record for the pages: started on demand, ended when idle."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _CHUNK = 1 << 16
 
 class RecordChild:
     """
-    Asks the record of the bucket at `url` in a program of its own, one question at a time.
+    Queries the record of the bucket at `url` in a separate process, one question at a time.
 
     Args:
         url: Of the bucket.
         clock: For the deadline of an answer.
-        program: What is run for it, without the URL.
+        program: The program to run for it, without the URL.
     """
 
     def __init__(self, url: str, clock: Clock, program: Sequence[str] = PROGRAM) -> None:
@@ -41,12 +41,12 @@ class RecordChild:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        """Its temporary files, which it leaves behind where it is killed."""
+        """Its temporary files, which remain if it is killed."""
         self._is_closed = False
 
     @property
     def pid(self) -> int | None:
-        """Of the program; None while there is none."""
+        """ID of the process; None if there is none."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
@@ -59,7 +59,7 @@ class RecordChild:
         return decode(Summary, data, key="the record")
 
     def close(self) -> None:
-        """End the program: this one waits for the thread that asks, and would end a minute late."""
+        """End the process; otherwise this one would wait for it and end a minute late."""
         with self._lock:
             self._is_closed = True
             if self._process is not None:
@@ -75,7 +75,7 @@ class RecordChild:
         except EOFError:
             if not is_warm:
                 raise BastionError(f"the record cannot be read: {self._last_words()}") from None
-        # It has ended between two questions, as it does after a minute: a new one is asked.
+        # It ended between two questions, as it does after a minute: a new one gets the question.
         try:
             return self._asked(question)
         except EOFError:
@@ -101,7 +101,7 @@ class RecordChild:
             raise EOFError from None
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The program, begun now if none runs."""
+        """Return the process, which is started now if none is running."""
         with self._lock:
             if self._is_closed:
                 raise BastionError("the pages are closed")
@@ -128,7 +128,7 @@ class RecordChild:
                 )
             except OSError as error:
                 raise BastionError(f"the record cannot be asked: {error.strerror}") from None
-            Thread(target=process.wait, daemon=True).start()  # an ended one is no zombie
+            Thread(target=process.wait, daemon=True).start()  # reaps it
             self._process = process
             return process
 

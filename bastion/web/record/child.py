@@ -1,9 +1,9 @@
 """
-`python -m bastion.web.record.child URL`: sums up one period after the other, and rests.
+`python -m bastion.web.record.child URL`: sums up one period after the other, and waits.
 
-DuckDB and a decoded root take hundreds of megabytes. In a program of their own they are given back
-a minute after the last question, and the pages go on being answered meanwhile. Questions come in as
-lines of JSON, `[since, until, parts]`; each is answered by a line `[state, bytes]` and the bytes.
+DuckDB and a decoded root take hundreds of megabytes. A separate process frees them a minute after
+the last question, and pages are still served in the meantime. Questions arrive as lines of JSON,
+`[since, until, parts]`; each answer is a line `[state, bytes]` and the bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The tables of the record, kept open for some seconds.
 
-To load what is in no file yet takes a second with thousands of jobs, and a question afterwards a
-tenth of one. A reader who zooms on asks many questions, so all of them share one load.
+Loading what is in no file yet takes a second with thousands of jobs, and a question afterwards a
+tenth of one. A reader who zooms asks many questions, so all of them share one load.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 TABLES_KEPT_S = 15.0
-"""How old loaded tables may be. An answer itself is shown for a minute."""
+"""Maximum age of loaded tables. An answer itself is shown for a minute."""
 
 
 class KeptTables:
     """
-    Sums up periods of one record, by tables that are loaded at most so often.
+    Sums up periods of one record, from tables that are reloaded at limited intervals.
 
     Args:
-        record: It.
+        record: The record.
         clock: For the age of the tables.
     """
 
@@ -45,20 +45,20 @@ class KeptTables:
 
         Raises:
             MissingExtraError: DuckDB is not installed.
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         connection = self._tables(since, earlier_s=until - since)
         spoilt = len(self._record.spoilt)
         return summed(connection, since=since, until=until, parts=parts, spoilt=spoilt)
 
     def close(self) -> None:
-        """Give their memory and their folder back."""
+        """Free their memory and their folder."""
         self._connection = None
         self._opened.close()
 
     def _tables(self, since: float, *, earlier_s: float) -> DuckDBPyConnection:
         """
-        The tables with all rows from `since` on, loaded now if the kept ones do not do.
+        Return tables with all rows from `since` on, loaded now if the kept ones do not suffice.
 
         They are loaded from `earlier_s` before: readers zoom out, and go back step by step.
         """

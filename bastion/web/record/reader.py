@@ -1,10 +1,10 @@
 """
-Answers about periods, kept for a minute: one question is asked once, however many readers wait.
+Answers about periods, cached for a minute: a question is asked once for all waiting readers.
 
-The record is asked by a program of its own, one at a time, with a deadline. While it is asked again
-the old answer is shown; where it cannot be read, or is older than readers expect, its age is told.
-A page waits for a first answer only as long as it is not noticed: then it is shown without, and
-asks again.
+A separate process queries the record, one question at a time, with a deadline. During a new query
+the old answer is shown. If the record cannot be read, or the answer is older than readers expect,
+its age is shown. A page waits for a first answer only for an unnoticeable time: then it is shown
+without it, and asks again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from bastion.web.record.summary import Summary
 
 KEPT_S = 60.0
 OLD_S = 2 * KEPT_S
-"""Age of an answer that is told while the record is asked anew."""
+"""Age from which an answer's age is shown while the record is queried again."""
 NEAR_S = 900.0
-"""How far apart the ends of two periods may be of which one stands for the other meanwhile."""
+"""How far apart the ends of two periods may be if one replaces the other temporarily."""
 WAIT_S = 0.05
 """How long a page waits for a first answer before it is shown without."""
 RETRY_S = 10.0
-"""A record that cannot be read is asked again after so long, however many readers wait."""
+"""Time after which an unreadable record is queried again, for any number of readers."""
 MOST_KEPT = 12
-"""Periods that are kept: those that people look at, and what they zoomed to last."""
+"""Cached periods: those that people look at, and what they zoomed to last."""
 
 Ask = Callable[[float, float, int], Summary]
 """(since, until, parts) -> what happened; raises BastionError."""
@@ -53,12 +53,14 @@ class Known:
     age_s: float = 0.0
     trouble: str = ""
     is_pending: bool = False
-    """Whether the record is being asked, and there is nothing to show meanwhile."""
+    """Whether the record is being queried, and there is nothing to show yet."""
     is_old: bool = False
-    """Whether it is being asked anew because this answer is older than a page may pass over."""
+    """Whether it is being queried again because this answer is too old for a page to ignore."""
     answered_at: float = 0.0
-    """When the record gave this summary, by the clock of the reader; none shares it with another
-    of the same period."""
+    """
+    When the record gave this summary, by the clock of the reader; unique among the summaries of the
+    same period.
+    """
 
 
 class RecordReader:
@@ -66,7 +68,7 @@ class RecordReader:
     The record of one bucket.
 
     Args:
-        ask: Asks it; takes seconds.
+        ask: Queries it; takes seconds.
         clock: For ages.
         wait_s: How long `of` waits for a first answer.
     """
@@ -84,10 +86,11 @@ class RecordReader:
 
     def of(self, period: Period, *, wait_s: float | None = None) -> Known:
         """
-        What happened in `period`.
+        Return what happened in `period`.
 
-        Where something is known of nearly the same period it is shown, and the record is asked
-        meanwhile; else this waits `wait_s` for the answer, and says that it is pending.
+        If an answer about nearly the same period is known, it is shown, and the record is queried
+        in the background. Otherwise this waits `wait_s` for the answer, and then says that it is
+        pending.
         """
         fresh = self._known.get(period)
         if fresh is not None and self._age_s(fresh) < KEPT_S:
@@ -102,11 +105,11 @@ class RecordReader:
             return Known(is_pending=True)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop querying."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _near(self, period: Period) -> tuple[float, Summary] | None:
-        """The newest answer about a period as long that ends at nearly the same time."""
+        """Return the newest answer about a period of the same length with nearly the same end."""
         length = period.until - period.since
         found = [
             answer
@@ -118,7 +121,7 @@ class RecordReader:
         return max(found, key=lambda answer: answer[1].until, default=None)
 
     def _asked_meanwhile(self, period: Period) -> Future[Known]:
-        """The answer about `period` that is on its way; asked for now if it is not."""
+        """Return the pending answer about `period`, which is requested now if it is not pending."""
         with self._lock:
             if self._asking is not None and self._asking[0] == period:
                 return self._asking[1]
@@ -131,7 +134,7 @@ class RecordReader:
             return self._wanted[period]
 
     def _answer_next(self) -> None:
-        """Answer what was wanted last: readers who zoom on do not wait for what they have left."""
+        """Answer the latest request: readers who zoom do not wait for what they have left."""
         with self._lock:
             if not self._wanted:
                 return
@@ -146,7 +149,7 @@ class RecordReader:
 
     def _asked(self, period: Period) -> Known:
         known = self._known.get(period)
-        if known is not None and self._age_s(known) < KEPT_S:  # asked for while it was answered
+        if known is not None and self._age_s(known) < KEPT_S:  # requested while it was answered
             return self._told(known)
         if self._trouble and self._clock.monotonic() - self._failed_at < RETRY_S:
             return Known(trouble=self._trouble)

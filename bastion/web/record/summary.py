@@ -1,4 +1,4 @@
-"""What pages show of a period: sums by project and user, and by hour or day; bars; failures."""
+"""What pages show about a period: sums by project and user, and by hour or day; bars; failures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bastion.history.ask.usage import UsageRow
 from bastion.value import field, value
 
 ANSWERED, FAILED = "answered", "failed"
-"""Whether an answer is a summary, or says in one line what is wrong."""
+"""Whether an answer is a summary, or a line that says what is wrong."""
 
 
 @value
@@ -32,14 +32,14 @@ class Stay:
     begin: float
     end: float
     outcome: str
-    """How the attempt ended; empty while it goes on."""
+    """How the attempt ended; empty if it has not."""
     is_borrowed: bool
     devices: int
 
 
 @value
 class Failure:
-    """One attempt that failed or was lost, or a job that failed before it had any."""
+    """One attempt that failed or was lost, or a job that failed before it had any attempt."""
 
     job: str
     project: str
@@ -49,11 +49,11 @@ class Failure:
     at: float
     outcome: str
     text: str
-    """Why; its beginning, where that is long."""
+    """Why; only its beginning if it is long."""
     code: int | None
     machines: tuple[str, ...]
     is_final: bool
-    """Whether the job ended with it; otherwise it is tried again."""
+    """Whether the job ended with it; otherwise it is retried."""
 
 
 @value
@@ -71,10 +71,10 @@ class Summary:
     slots: tuple[Slot, ...] = ()
     stays: tuple[Stay, ...] = ()
     left_out: int = 0
-    """Attempts that are not among the bars: the oldest ones."""
+    """Number of attempts that are not among the bars: the oldest ones."""
     failures: tuple[Failure, ...] = ()
     """The newest of each project, the newest first."""
     failed: Mapping[str, int] = field(default_factory=dict)
-    """By project: how many there are."""
+    """Number of failures by project."""
     spoilt: int = 0
     """Records that could not be read."""
