@@ -1,15 +1,14 @@
 """
-The record: every attempt that ended, for years, in files that any program can read.
+The record: every attempt that ended, kept for years, in files that any program can read.
 
-Sealed events come in; rows come out. Read `attempt_row` first (the columns), then `sealed_log`
-(where rows come from) and `ended` (all of them, wherever they lie now).
+The input is sealed events, the output rows. Read `attempt_row` first (the columns), then
+`sealed_log` (the source of rows) and `ended` (all of them, from any place). DuckDB is imported only
+if it is used: reading rows of the last days does not need it.
 
-DuckDB is imported where it is used: reading rows of the last days needs none.
-
-`ended_attempt` makes a row of an attempt, with what `prices` and `launched_code` say; `tables` are
-all tables and the rows that an event adds. `compaction` makes files of them (`parquet`), and
-`coverage` says which rows count. `record` is the record of one bucket, `ask/` questions to it, and
-`interruption` Ctrl-C while one is answered.
+`ended_attempt` turns an attempt into a row, with data from `prices` and `launched_code`; `tables`
+are all tables and the rows that an event adds. `compaction` turns them into files (`parquet`), and
+`coverage` says which rows count. `record` is the record of one bucket, `ask/` queries it, and
+`interruption` handles Ctrl-C during a query.
 """
 
 from bastion.history.attempt_row import COLUMNS, AttemptRow, Column, attempt_row

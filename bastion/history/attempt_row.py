@@ -1,8 +1,9 @@
 """
 A row of the record: the columns of the table `attempts`, by name, type and meaning.
 
-A column may be added at the end. None is removed or changes its meaning or type: files of years
-ago are read beside those of today, and a column that a file lacks is null in all its rows.
+New columns are added at the end. None is removed, and none changes its meaning or type: files that
+are years old are read together with today's, and a column that is missing in a file is null in all
+its rows.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from bastion.records.root import Event
 from bastion.value import value
 
 SCHEMA = 1
-"""Of the table `attempts`; it grows with each column that is added."""
+"""Of the table `attempts`; it is incremented with each new column."""
 
 
 @value
 class AttemptRow:
     """
-    One attempt that ended, or a job that ended in the queue (`attempt` is 0 then).
+    One attempt that ended, or a job that ended in the queue (`attempt` is then 0).
 
-    Times are seconds since 1970 of the store's clock; in Parquet they are timestamps in UTC.
+    Times are seconds since 1970 on the store's clock; in Parquet they are timestamps in UTC.
     """
 
     event: int
-    """Number of the event of its end; no two rows share one."""
+    """Number of its end's event; unique among rows."""
     project: str
     user: str
     launch: str
@@ -40,9 +41,9 @@ class AttemptRow:
     name: str
     task: int | None
     tasks: int | None
-    """Only of an array, whose row stands for its tasks that never started: how many it has."""
+    """Only for an array, whose row represents its tasks that never started: the number of these."""
     gang: int
-    """How many jobs are admitted together with it, itself included."""
+    """Number of jobs that are admitted together with it, including itself."""
     attempt: int
     nonce: str
     submitted_at: float
@@ -55,19 +56,19 @@ class AttemptRow:
     """When its logs were complete."""
     outcome: str
     job_outcome: str | None
-    """How the job ended; null if it went on."""
+    """How the job ended; null if it continued."""
     text: str
     exit_code: int | None
     priority: int
     replicas: int
-    """How many it had; of an elastic job that ended in the queue the fewest."""
+    """How many it had; for an elastic job that ended in the queue, its minimum."""
     job_class: str | None
     guaranteed_s: float
     borrowed_s: float
     device_type: str | None
-    """The accelerator that it held; null if none."""
+    """The accelerator that it held; null if there was none."""
     devices: int
-    """Units of it, all replicas together, as the quota counts them."""
+    """Units of it, for all replicas together, as the quota counts them."""
     guaranteed_device_s: float
     borrowed_device_s: float
     cpu: int
@@ -78,33 +79,33 @@ class AttemptRow:
     machines: tuple[str, ...]
     instance_type: str | None
     terms: str | None
-    """`reserved`, `on_demand` or `spot`; as `instance_type` null where machines differ in it."""
+    """`reserved`, `on_demand` or `spot`; like `instance_type`, null if machines differ in it."""
     stop_reason: str | None
     stopped_by: str | None
     """The user, job or replica that caused its stop."""
     stopped_for: str | None
     """The project of the job that preempted it."""
     lost_s: float | None
-    """Seconds that it held devices after its last checkpoint, if it did not end well."""
+    """Seconds for which it held devices after its last checkpoint, if it was not successful."""
     lost_device_s: float | None
     code: str | None = None
-    """Digest of its bundle, its image, or its repository and commit."""
+    """The digest of its bundle, its image, or its repository and commit."""
     code_commit: str | None = None
-    """The commit that its code is, or is based on."""
+    """The commit of its code, or that its code is based on."""
     machine_s: float | None = None
-    """Machine-seconds: half of a machine counts half."""
+    """Machine-seconds: half a machine counts half."""
     price_per_hour: float | None = None
-    """Of one machine; the mean where they were of several pools."""
+    """Of one machine; the mean if they were from several pools."""
     cost: float | None = None
     """`machine_s` at that price."""
     utilisation_mean: float | None = None
-    """Of its devices while it ran, 0 to 1; null where nothing was sampled."""
+    """Use of its devices while it ran, 0 to 1; null if nothing was sampled."""
     utilisation_p50: float | None = None
     utilisation_max: float | None = None
     idle_fraction: float | None = None
-    """Share of its samples in which its devices were used less than 5 %."""
+    """Fraction of its samples in which its devices were used less than 5 %."""
     request: str | None = None
-    """What it asked the scheduler for, as JSON."""
+    """Its request to the scheduler, as JSON."""
 
 
 @value
@@ -123,7 +124,7 @@ def attempt_row(event: Event) -> AttemptRow | None:
 
 
 def row_of(record: EndedAttempt, event: Event) -> AttemptRow:
-    """Return `record` as a row, with the job, the number and the time of `event`."""
+    """Return `record` as a row, with the job, the number and the time from `event`."""
     used = record.utilisation
     has_devices = used is not None and used.samples > 0
     price = record.price_per_hour

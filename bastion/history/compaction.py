@@ -1,18 +1,18 @@
 """
 Compaction: sealed events become files of the record.
 
-Two kinds of work, each repeated until nothing is due:
+Two kinds of work are each repeated until nothing is due:
 
-1. Events that no file covers become one file a table below `history/recent/`, once they span
-   an hour or are 50,000 (`Spacing`). Segments are written side by side, so one that root still
+1. Events that are in no file become one file per table below `history/recent/`, once they span
+   an hour or number 50,000 (`Spacing`). Segments are written in parallel, so one that root still
    holds may be missing among later ones: events from there on wait.
-2. A day that is over becomes one file a table in `history/<table>/dt=<day>/`, out of the files
+2. A day that is over becomes one file per table in `history/<table>/dt=<day>/`, from the files
    below `history/recent/`. A day is over at the first event of a later day, so every compaction
    finds the same events. Its file is written once.
 
-Files are created, never replaced, and their names say which events they cover. So whatever was done
-before a crash is done again with the same meaning, and readers count each event once (`coverage`).
-Files below `history/recent/` are deleted a day after the files of their days were there.
+Files are created, never replaced, and their names say which events they cover. Work that was done
+before a crash can therefore be repeated with the same result, and readers count each event once
+(`coverage`). Files below `history/recent/` are deleted one day after the files of their days exist.
 
 All times are of events or of the store, never of this machine.
 """
@@ -46,33 +46,36 @@ class Spacing:
     """When files are due; that of a simulation is shorter."""
 
     recent_s: float = 3600.0
-    """Events that span less are left in the log: a reader reads the log of an hour in a second."""
+    """Events that span less are left in the log: a reader reads one hour of the log in a second."""
     most_events: int = 50_000
     """Of one file below `history/recent/`, and of one step in memory: about 30 MB."""
     day_s: float = DAY_S
     keep_s: float = DAY_S
-    """How long a file below `history/recent/` is kept for readers, once that of a day has its
-    rows."""
+    """
+    How long a file below `history/recent/` is kept for readers after the file of its day exists.
+    """
 
 
 USUAL = Spacing()
 
 
 class _SpoiltError(Exception):
-    """A file of the record cannot be read; it was set aside."""
+    """A file of the record cannot be read and was set aside."""
 
 
 @value
 class Compacted:
-    """What a compaction did."""
+    """The result of a compaction."""
 
     events: int = 0
-    """How many events became rows."""
+    """Number of events that became rows."""
     files: tuple[str, ...] = ()
     """The keys that it created."""
     deleted: tuple[str, ...] = ()
     spoilt: Mapping[str, str] = field(default_factory=dict)
-    """What could not be read, by its place: it is copied to `state/aside/`, the rest is kept."""
+    """
+    What could not be read, by its place: it is copied to `state/aside/`, and the rest is kept.
+    """
 
 
 class Compactor:
@@ -83,7 +86,7 @@ class Compactor:
         store: The bucket.
         folder: A folder for files that nothing else uses.
         spacing: When files are due.
-        readers: Threads that read specs; 1: the caller's own.
+        readers: Threads that read specs; 1: only the caller's thread.
     """
 
     def __init__(
@@ -107,11 +110,11 @@ class Compactor:
 
     def compact(self) -> Compacted:
         """
-        Do all that is due, and return what was done.
+        Do everything that is due, and return what was done.
 
         Raises:
             RecordError: Root cannot be decoded.
-            StoreError: Out of reach; do it again later.
+            StoreError: Unreachable; repeat it later.
         """
         self._until = _first_unwritten(self._store)
         for step in (self._add_recent, self._close_day):
@@ -127,7 +130,7 @@ class Compactor:
         )
 
     def _is_moved_by(self, step: Callable[[], bool]) -> bool:
-        """Take one step; True when another may be due. A file that is spoilt is done without."""
+        """Take one step; True if another may be due. A spoilt file is skipped."""
         try:
             return step()
         except _SpoiltError:
@@ -156,7 +159,7 @@ class Compactor:
         return True
 
     def _reach(self, files: Sequence[StoredFile], *, days: bool = False) -> int:
-        """Return the first event whose rows a table lacks: files are written table by table."""
+        """Return the first event whose rows a table lacks: tables are written one by one."""
         return min(covered(files, table.name, days=days) for table in TABLES)
 
     def _next_events(self, first: int) -> Iterator[Event]:
@@ -183,7 +186,7 @@ class Compactor:
                 self._spoilt[f"event {row['event']}"] = str(error)
 
     def _close_day(self) -> bool:
-        """Write the files of the oldest day that is over; False if none is."""
+        """Write the files of the oldest day that is over; False if there is none."""
         files = stored_files(self._store)
         first, known = self._reach(files, days=True), self._reach(files)
         if known <= first:
@@ -216,7 +219,7 @@ class Compactor:
         return from_files(table, wanted, [self._fetched(each.file) for each in wanted])
 
     def _fetched(self, file: StoredFile) -> Path:
-        """Return where the bytes of `file` are on this machine."""
+        """Return the local path of the bytes of `file`."""
         path = self._folder / file.key.replace("/", "!")
         if not path.exists():
             found = self._store.read(file.key)
@@ -232,7 +235,7 @@ class Compactor:
         return path
 
     def _write(self, key: str, query: str) -> None:
-        """Create the file of `query`, unless an earlier compaction has."""
+        """Create the file of `query`, unless an earlier compaction has done so."""
         path = self._folder / "made.parquet"
         copy(self._connection, query, path)
         data = path.read_bytes()
@@ -240,7 +243,7 @@ class Compactor:
             self._created.append(key)
 
     def _set_aside(self, place: str, fault: str) -> None:
-        """Keep a copy of what cannot be read, and name it."""
+        """Keep a copy of what cannot be read, and note its name."""
         self._spoilt[place] = fault
         key, _, line = place.rpartition(":")
         try:
@@ -252,7 +255,7 @@ class Compactor:
             return
 
     def _delete_old(self) -> None:
-        """Delete files below `history/recent/` whose rows the files of days have had for long."""
+        """Delete files below `history/recent/` whose rows have long been in the files of days."""
         files = stored_files(self._store)
         until = self._reach(files, days=True)
         days = [each for each in files if each.name.date]
@@ -260,7 +263,7 @@ class Compactor:
         for each in files:
             if each.name.date or each.name.after > until:
                 continue
-            # Since its last row is in the file of a day too, it is not needed.
+            # Its last row is also in the file of a day, so it is not needed.
             since = [
                 day.modified_at
                 for day in days
@@ -272,7 +275,7 @@ class Compactor:
 
 
 def _first_unwritten(store: ObjectStore) -> int:
-    """Return the first event that the log may lack, by the root that stands before it is listed."""
+    """Return the first event that the log may lack, from the root read before the listing."""
     try:
         found = store.read(layout.ROOT)
     except NotFoundError:
@@ -283,10 +286,10 @@ def _first_unwritten(store: ObjectStore) -> int:
 
 def create_file(store: ObjectStore, key: str, data: bytes) -> bool:
     """
-    Create a file of the record; False if it was there. One that is no Parquet file is replaced.
+    Create a file of the record; False if it existed. A file that is not Parquet is replaced.
 
     Raises:
-        StoreError: Out of reach or in doubt; try again.
+        StoreError: Unreachable or in doubt; retry.
     """
     try:
         store.create(key, data)
@@ -310,17 +313,17 @@ def is_parquet(data: bytes) -> bool:
 
 
 _MAGIC = b"PAR1"
-"""Source: the file format of Apache Parquet; the last bytes of a file that is cut off differ."""
+"""Source: the file format of Apache Parquet; the last bytes of a truncated file differ."""
 
 
 def compact(store: ObjectStore) -> Compacted:
     """
-    Compact the record of a bucket, in a temporary folder of its own.
+    Compact the record of a bucket, in its own temporary folder.
 
     Raises:
         MissingExtraError: DuckDB is not installed.
         RecordError: Root cannot be decoded.
-        StoreError: Out of reach; do it again later.
+        StoreError: Unreachable; repeat it later.
     """
     with tempfile.TemporaryDirectory(prefix="bastion-history-") as folder:
         return Compactor(store, Path(folder)).compact()

@@ -1,10 +1,10 @@
 """
 Which rows count: files name the events that their rows come from, and each event is read once.
 
-The file of a day, a file of the last days and the sealed log may hold the same rows: compaction was
-killed halfway, or two bastions did it. A reader walks the numbers of events: from where it stands
-it takes the file that goes furthest, and of that file only the rows from there on. So no list of
-valid files is needed, and nothing has to be deleted for the record to be right.
+The file of a day, a recent file and the sealed log may contain the same rows, because a compaction
+was killed halfway, or two bastions ran it. A reader walks through the numbers of events: from its
+position it takes the file that reaches furthest, and of that file only the rows from there on. So
+no list of valid files is needed, and nothing has to be deleted for the record to be correct.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def stored_files(store: ObjectStore) -> tuple[StoredFile, ...]:
     Return every file of the record in the bucket.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     return tuple(
         StoredFile(key=entry.key, name=name, size=entry.size, modified_at=entry.modified_at)
@@ -93,7 +93,7 @@ def spans(files: Iterable[StoredFile], table: str) -> tuple[Span, ...]:
 
 
 def gaps(found: Iterable[Span]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of events that are in none of these spans; the last has no end."""
+    """Return the ranges of events that are in none of these spans; the last one has no end."""
     left: list[tuple[int, int]] = []
     position = 0
     for span in found:
@@ -110,7 +110,7 @@ def covered(files: Iterable[StoredFile], table: str, *, days: bool = False) -> i
     Args:
         files: Those in the bucket.
         table: Its name.
-        days: Look only at the files of whole days.
+        days: Consider only the files of whole days.
     """
     wanted = [each for each in files if each.name.date or not days]
     position = 0

@@ -1,8 +1,8 @@
 """
 The row of an attempt: what it held, for how long, and why it stopped.
 
-Pure: a function of the job before and after the event, and of the machines it was on. The row of an
-attempt that has not ended is made of the same parts, as of now.
+Pure: a function of the job before and after the event, and of its machines. The row of an attempt
+that has not ended consists of the same parts, as of now.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bastion.value import replace, value
 from quota.amounts import NOTHING, Amounts
 
 _WASTED = FAILURES | {OutcomeKind.PREEMPTED, OutcomeKind.STOPPED, OutcomeKind.LOST}
-"""Outcomes after which work since the last checkpoint is done again, or was for nothing."""
+"""Outcomes after which work since the last checkpoint is repeated or was wasted."""
 _NO_DEVICES = ("cpu", "memory")
 
 
@@ -40,7 +40,7 @@ class Hardware:
     pools: Mapping[str, Pool]
 
     def shape(self, machine: str) -> Amounts | None:
-        """What a machine has; None if that is not known."""
+        """Return the resources of a machine; None if unknown."""
         if machine in self.machines:
             return self.machines[machine].resources
         pool = self.pools.get(pool_of(machine))
@@ -53,7 +53,7 @@ class _Held:
 
     units: Amounts
     machines: float | None
-    """Of a machine; None if its shape is not known."""
+    """Of a machine; None if its shape is unknown."""
     total_s: float
     borrowed_s: float
     lost_s: float
@@ -91,14 +91,14 @@ def ended_attempt(
 
 
 def standing_attempt(job: JobRecord, now: float, hardware: Hardware) -> EndedAttempt:
-    """Return the row of an attempt that has not ended, as of `now`; its outcome is its phase."""
+    """Return the row of an attempt that has not ended, at time `now`; its outcome is its phase."""
     row = _with_attempt(queued_job(job), job, now, hardware, None)
-    # What some of its hosts used until they ended says nothing of those that run.
+    # The use of hosts that have ended says nothing about those that are running.
     return replace(row, utilisation=None)
 
 
 def ended_array(array: ArrayRecord) -> EndedAttempt:
-    """Return the row of an array that ended: it stands for the tasks that never started."""
+    """Return the row of an array that ended: it represents the tasks that never started."""
     outcome = array.outcome
     return replace(
         queued_job(array.each),
@@ -111,7 +111,7 @@ def ended_array(array: ArrayRecord) -> EndedAttempt:
 
 
 def queued_array(array: ArrayRecord) -> EndedAttempt:
-    """Return the row of the tasks of an array that wait and have no record of their own."""
+    """Return the row of an array's waiting tasks that have no record of their own."""
     return replace(queued_job(array.each), tasks=len(array.waiting))
 
 
@@ -187,9 +187,9 @@ def _with_price(
     row: EndedAttempt, attempt: Attempt, held: list[_Held], hardware: Hardware, now: float
 ) -> EndedAttempt:
     """
-    What its machines are and cost: of several pools what they have in common, and the mean price.
+    Add type and price of its machines: for several pools the common values and the mean price.
 
-    Only of one pool the row's reader looks for a list price.
+    The reader of the row looks up a list price only for a single pool.
     """
     pools = [hardware.pools.get(pool_of(each.hosts[0].machine)) for each in attempt.placement]
     known = [pool for pool in pools if pool is not None]
@@ -258,7 +258,7 @@ def _held(job: JobRecord, attempt: Attempt, replica: int, now: float, hardware: 
 
 
 def _ended_at(host: HostState, now: float) -> float:
-    """When the host's devices were free; an older Bastion did not record it."""
+    """Return when the host's devices were free; an older Bastion did not record it."""
     return now if host.ended_at is None else host.ended_at
 
 
@@ -267,7 +267,7 @@ def _borrowed_s(attempt: Attempt, last: HostState, now: float) -> float:
 
 
 def _share(job: JobRecord, place: ReplicaPlace, shapes: list[Amounts | None]) -> float | None:
-    """How many machines a replica held: a part of one, unless it takes whole machines."""
+    """Return how many machines a replica held: a part of one, unless it takes whole machines."""
     if job.request.takes_whole:
         return float(len(place.hosts))
     shape = shapes[0]
@@ -284,6 +284,6 @@ def _machine_s(held: list[_Held]) -> float:
 
 
 def _device(units: Amounts) -> str:
-    """The accelerator of which there is most; empty if there is none."""
+    """Return the accelerator with the most units; empty if there is none."""
     kinds = [kind for kind in units.types() if kind not in _NO_DEVICES]
     return max(sorted(kinds), key=lambda kind: units[kind], default="")

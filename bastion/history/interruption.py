@@ -1,4 +1,4 @@
-"""Ctrl-C while DuckDB works on a question."""
+"""Ctrl-C while DuckDB runs a query."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 @contextmanager
 def interruptible(connection: DuckDBPyConnection) -> Iterator[None]:
     """
-    Let SIGINT end at once what `connection` does; then its handler is called as always.
+    Let SIGINT immediately end what `connection` does; then its handler is called as usual.
 
-    DuckDB looks for signals, too, but only ends once its threads have done all that they were asked
-    for. Nothing is changed outside the main thread, which alone gets signals, and where SIGINT has
-    no handler.
+    DuckDB also checks for signals, but ends only after its threads have completed all their work.
+    Nothing changes outside the main thread, which alone gets signals, or if SIGINT has no handler.
     """
     before = signal.getsignal(signal.SIGINT)
     if current_thread() is not main_thread() or not callable(before):

@@ -1,7 +1,7 @@
 """
-What code a launch ran: the reference in its spec, and the commit that a bundle is based on.
+The code of a launch: the reference in its spec, and the commit that a bundle is based on.
 
-Specs and origins are read as plain JSON, a few at a time: only two fields of them matter here, and
+Specs and origins are read as plain JSON, a few at a time. Only two of their fields matter here, and
 checking all others would take most of the time of a compaction.
 """
 
@@ -38,10 +38,10 @@ def with_code(store: ObjectStore, rows: Iterable[Row], *, readers: int = READERS
     """
     Yield `rows` of the table `attempts`, each with the code of its launch.
 
-    The event of an end does not say it: root would have to hold it of every job.
+    The event of an end does not contain it: root would have to hold it for every job.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     waiting = iter(rows)
     while some := list(islice(waiting, ROWS)):
@@ -59,12 +59,12 @@ def launched_code(
     store: ObjectStore, launches: Iterable[tuple[str, str]], *, readers: int = READERS
 ) -> Mapping[tuple[str, str], LaunchedCode]:
     """
-    Return the code of `launches`, each a project and the id of a launch.
+    Return the code of `launches`, each given as a project and the ID of a launch.
 
-    A spec that is gone or malformed has no code: its row is kept without.
+    A spec that is missing or malformed has no code: its row is kept without code.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     wanted = sorted(set(launches))
     found = dict(zip(wanted, _read_all(store, [layout.spec(*each) for each in wanted], readers)))
@@ -87,7 +87,7 @@ def _code(spec: Mapping[str, Any], origins: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _read_all(store: ObjectStore, keys: Sequence[str], readers: int) -> list[Mapping[str, Any]]:
-    """Return what lies at `keys`; a single reader is the caller's own thread."""
+    """Return the objects at `keys`; a single reader uses the caller's thread."""
     if readers == 1:
         return [_read(store, key) for key in keys]
     with ThreadPoolExecutor(readers) as pool:

@@ -1,7 +1,7 @@
 """
 Parquet, written and read through DuckDB, in bounded memory.
 
-Only this file and those above it in the folder import DuckDB, and only when they are used: the
+Only this file and those above it in the folder import DuckDB, and only when they are used. The
 bastion itself never does.
 """
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MEMORY_MB = 256
-"""Of one connection; what needs more goes to its temporary folder."""
+"""Of one connection; what exceeds it goes to its temporary folder."""
 THREADS = 2
 ROWS_A_GROUP = 122_880
-"""DuckDB's own: small enough to read one group in memory, large enough for its statistics."""
+"""DuckDB's default: small enough to read one group in memory, large enough for its statistics."""
 
 
 class MissingExtraError(BastionError):
@@ -37,7 +37,7 @@ class MissingExtraError(BastionError):
 
 
 def has_duckdb() -> bool:
-    """Whether DuckDB is installed; it is not imported by that."""
+    """Whether DuckDB is installed; this does not import it."""
     return importlib.util.find_spec("duckdb") is not None
 
 
@@ -48,9 +48,9 @@ def connect(
     Return a connection to an empty database in memory.
 
     Args:
-        folder: Where it puts what does not fit into memory.
-        memory_mb: What it may hold in memory.
-        threads: How many it may use.
+        folder: For data that does not fit into memory.
+        memory_mb: Limit of its memory.
+        threads: Limit of its threads.
 
     Raises:
         MissingExtraError: DuckDB is not installed.
@@ -71,13 +71,13 @@ def connect(
         },
     )
     connection.execute("SET enable_progress_bar = false")  # it would be drawn on stdout
-    # Times of the record have no zone: beside `now()` they would be taken for those of this place.
+    # Times of the record have no time zone: `now()` would treat them as local.
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
 
 def close(connection: DuckDBPyConnection, paths: Sequence[Path]) -> None:
-    """Let `connection` open no file but `paths`, load nothing, and change no setting any more."""
+    """Restrict `connection` to the files `paths`, without extensions or changes of its settings."""
     allowed = ", ".join(quoted(str(path)) for path in paths)
     connection.execute(f"SET allowed_paths = [{allowed}]")
     connection.execute("SET enable_external_access = false")
@@ -85,7 +85,7 @@ def close(connection: DuckDBPyConnection, paths: Sequence[Path]) -> None:
 
 
 def quoted(text: str) -> str:
-    """Return `text` as a literal in SQL."""
+    """Return `text` as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -123,7 +123,7 @@ def from_files(table: Table, spans: Sequence[Span], paths: Sequence[Path]) -> st
     """
     Return the SQL that reads `spans` of files as rows of `table`, each file at its path.
 
-    A column that a file lacks is null; one that this version does not know is read as well.
+    A column that is missing in a file is null; one that this version does not know is read as well.
     """
     nothing = ", ".join(f"NULL::{column.sql_type} AS {column.name}" for column in table.columns)
     parts = [f"SELECT {nothing} WHERE false"]

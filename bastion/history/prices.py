@@ -1,18 +1,19 @@
 """
-List prices: what an instance type costs an hour, by terms and date, where no admin says it.
+List prices: the price of an instance type per hour, by terms and date, unless an admin sets it.
 
-Only prices that were read in a price list are here, each with the day from which it counts. What is
-not here has no price: an unknown cost is better than a wrong one. So there is no spot price of EC2,
-which changes within the day and between zones, and no price of GCE machines, whose parts are billed
-apart. Dollars, on demand: EC2 in us-east-1, TPUs in us-central1 (v4 in us-central2).
+Only prices from a published price list are here, each with the day from which it applies.
+Everything else has no price: an unknown cost is better than a wrong one. So there is no spot price
+for EC2, which changes within the day and between zones, and no price for GCE machines, whose parts
+are billed separately. Prices are in dollars, on demand: EC2 in us-east-1, TPUs in us-central1 (v4
+in us-central2).
 
 Source: aws.amazon.com/ec2/pricing/on-demand and cloud.google.com/tpu/pricing. The prices of p3,
 p4de, p5, v5p and v6e were compared with SkyPilot's catalog of prices (v8,
 skypilot-org/skypilot-catalog), which reads the vendors' interfaces; that of trn1.32xlarge with one
 published comparison (usage.ai, June 2026). Those of g5, g6, p4d, p5en, p6-b200, trn1, trn1n and
-inf2 were compared with copies of Amazon's price list that programs in public repositories hold, two
-or more of 2026 for each type, which agree to the digits that they have; p3dn with two of them. v4
-and v5e were not compared. Amazon sells p5e by capacity blocks alone.
+inf2 were compared with copies of Amazon's price list in public repositories: two or more of 2026
+for each type, which agree to their precision. p3dn was compared with two of them. v4 and v5e were
+not compared. Amazon sells p5e only as capacity blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bastion.errors import SpecError
 from bastion.machine import Terms
 
 _MIDDLE_OF_2025 = "2025-07-01"
-"""Amazon lowered its prices of accelerated instances in June 2025; these are those since."""
+"""Amazon lowered its prices for accelerated instances in June 2025; these apply since then."""
 
 _EC2: Mapping[str, tuple[tuple[str, float], ...]] = {
     "p3.2xlarge": ((_MIDDLE_OF_2025, 3.06),),
@@ -62,7 +63,7 @@ _EC2: Mapping[str, tuple[tuple[str, float], ...]] = {
     "inf2.24xlarge": ((_MIDDLE_OF_2025, 6.49063),),
     "inf2.48xlarge": ((_MIDDLE_OF_2025, 12.98127),),
 }
-"""Instance type -> (first day, dollars an hour), oldest first."""
+"""Instance type -> (first day, dollars per hour), oldest first."""
 
 _TPU_CHIPS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "v4": ((_MIDDLE_OF_2025, 3.22),),
@@ -70,15 +71,15 @@ _TPU_CHIPS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "v5p": ((_MIDDLE_OF_2025, 4.20),),
     "v6e": ((_MIDDLE_OF_2025, 2.70),),
 }
-"""TPU version -> (first day, dollars a chip and hour), oldest first."""
+"""TPU version -> (first day, dollars per chip and hour), oldest first."""
 
 
 def list_price(instance_type: str, terms: str, at: float) -> float | None:
     """
-    Return the list price of one machine of `instance_type` for an hour; None if it is not known.
+    Return the list price of one machine of `instance_type` per hour; None if it is unknown.
 
     Args:
-        instance_type: By any of its names. A slice counts as its hosts, so a part of its price.
+        instance_type: By any of its names. The price of a slice is divided among its hosts.
         terms: `on_demand` only: other terms have no list price here.
         at: Seconds since 1970.
     """
@@ -98,10 +99,10 @@ def list_price(instance_type: str, terms: str, at: float) -> float | None:
 
 def price_in_force(own: float, instance_type: str, terms: str, at: float) -> float:
     """
-    Return what one machine costs an hour, 0 where that is not known.
+    Return the price of one machine per hour, 0 if it is unknown.
 
     Args:
-        own: What `config/bastion.toml` says; 0: nothing, and the list price counts.
+        own: The value in `config/bastion.toml`; 0: none, and the list price applies.
         instance_type: See `list_price`.
         terms: See `list_price`.
         at: Seconds since 1970.
@@ -117,9 +118,9 @@ def own_price(
     prices: Mapping[str, Mapping[Terms, float]], instance_type: str, terms: Terms
 ) -> float:
     """
-    Return what `prices` of `config/bastion.toml` say one machine costs an hour; 0 for nothing.
+    Return the price of one machine per hour from `prices` of `config/bastion.toml`; 0 if none.
 
-    A price there is of the whole instance type, so of all hosts of a slice.
+    A price there is for the whole instance type, so for all hosts of a slice.
     """
     price = prices.get(instance_type, {}).get(terms, 0.0)
     if not price:

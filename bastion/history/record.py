@@ -1,12 +1,12 @@
 """
-The record of one bucket, as tables that SQL can ask.
+The record of one bucket, as tables for SQL.
 
-Rows of older days are in Parquet, those of the last hour in sealed segments, the newest in root.
-`attempts`, `shares` and `events` hold every row once, wherever it lies. `running` has a row for
-each attempt that has not ended and, where a user asks, `waiting` one for each job in the queue: as
-of the last commit, with the columns of `attempts`.
+Rows of older days are in Parquet, those of the last hour in sealed segments, and the newest in
+root. `attempts`, `shares` and `events` contain every row once, from any of these places. `running`
+has a row for each attempt that has not ended and, on request, `waiting` one for each job in the
+queue: as of the last commit, with the columns of `attempts`.
 
-A file that is no Parquet is named and passed over: the log has its rows.
+A file that is not Parquet is reported and skipped: the log has its rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _number = attrgetter("n")
 
 @value
 class _Fresh:
-    """What is in no file yet, and how it is read."""
+    """What is not in a file yet, and how it is read."""
 
     root: Root | None
     folder: Path
@@ -68,8 +68,9 @@ class Record:
 
     Args:
         store: The bucket.
-        url: Its URL. Files of a folder are read where they lie; those of a cloud are fetched once
-            and kept in the user's cache, since they never change. Empty: they are not kept.
+        url: Its URL. Files of a folder are read in place; those of a cloud are fetched once and
+            kept in
+            the user's cache, since they never change. Empty: they are not kept.
     """
 
     def __init__(self, store: ObjectStore, url: str = "") -> None:
@@ -84,7 +85,7 @@ class Record:
     def __repr__(self) -> str:
         return "<the record of all that ended: query(record, 'SELECT ...') asks it>"
 
-    if not TYPE_CHECKING:  # for a type checker a record stays no function
+    if not TYPE_CHECKING:  # for a type checker a record is not callable
 
         def __call__(self, *given: object, **_: object) -> NoReturn:
             """Raise the error for a call."""
@@ -103,15 +104,16 @@ class Record:
         Open a connection with one view for each of `tables`, and `running`.
 
         Args:
-            since: Leave out rows of earlier days, where that saves reading files.
-            tables: Those that are needed.
-            is_closed: Let SQL reach nothing but these views, and `waiting`: for SQL of a user.
-            has_code: Fill `code` and `code_commit` of rows that are in no file yet too; that reads
-                the spec of each of their launches.
+            since: Leave out rows of earlier days, if that avoids reading files.
+            tables: The required tables.
+            is_closed: Let SQL access only these views, and `waiting`: for a user's SQL.
+            has_code: Also fill `code` and `code_commit` of rows that are in no file yet, which
+                reads the
+                spec of each of their launches.
 
         Raises:
             MissingExtraError: DuckDB is not installed.
-            StoreError: Out of reach.
+            StoreError: Unreachable.
             KeyboardInterrupt: Ctrl-C while DuckDB works.
         """
         self.spoilt = {}
@@ -133,7 +135,7 @@ class Record:
                 yield connection
             except RuntimeError as error:
                 if type(error) is RuntimeError and str(error) == "Query interrupted":
-                    raise KeyboardInterrupt from None  # so DuckDB tells of a Ctrl-C
+                    raise KeyboardInterrupt from None  # DuckDB's way to report Ctrl-C
                 raise
             finally:
                 connection.close()
@@ -145,7 +147,7 @@ class Record:
         Yield the rows of attempts that ended in `[since, until)`, in the order of their ends.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: Unreachable.
         """
         if not has_duckdb():
             yield from self._from_log(since, until)
@@ -166,7 +168,7 @@ class Record:
                     yield AttemptRow(**{**named, "machines": tuple(named["machines"] or ())})
 
     def _from_log(self, since: float | None, until: float | None) -> Iterator[AttemptRow]:
-        """Yield the same rows from the log alone."""
+        """Yield the same rows from the log only."""
         ended = (
             event
             for event in self._events([(0, NO_END)], self._read_root(), since)
@@ -177,7 +179,7 @@ class Record:
             yield AttemptRow(**row)  # type: ignore[arg-type]
 
     def _read_root(self) -> Root | None:
-        """Read root before the log: what leaves it meanwhile is in the log then."""
+        """Read root before the log: events that leave root in the meantime are then in the log."""
         known = self._known_root
         try:
             found = self._store.read(layout.ROOT, unless=known[0] if known else None)
@@ -197,7 +199,7 @@ class Record:
         found: Sequence[StoredFile],
         fresh: _Fresh,
     ) -> list[Path]:
-        """Make the view of `table`; return the files that it reads."""
+        """Create the view of `table`; return the files that it reads."""
         known = self._spans(found, table.name)
         since = None if fresh.since is None else fresh.since - table.before_s
         events = self._events(gaps(known), fresh.root, since)
@@ -221,7 +223,7 @@ class Record:
 
     def _add_waiting(self, connection: DuckDBPyConnection, fresh: _Fresh) -> None:
         rows = waiting_rows(fresh.root) if fresh.root is not None else ()
-        # The code of each is in a spec of its own, and there may be 30,000.
+        # The code of each is in its own spec, and there may be 30,000.
         self._load(connection, "waiting", ATTEMPTS, rows, replace(fresh, has_code=False))
 
     def _load(
@@ -232,7 +234,7 @@ class Record:
         rows: Iterable[Row],
         fresh: _Fresh,
     ) -> None:
-        """Make the table `name` of `rows`, which have the columns of `table`."""
+        """Create the table `name` from `rows`, which have the columns of `table`."""
         if table is ATTEMPTS and fresh.has_code:
             rows = with_code(self._store, rows)
         path = fresh.folder / f"{name}.json"
@@ -253,7 +255,7 @@ class Record:
                     yield event
 
     def _logged(self, first: int, after: int, since: float | None) -> Iterator[Event]:
-        """Yield the events of the segments that may hold `[first, after)`."""
+        """Yield the events of the segments that may contain `[first, after)`."""
         for segment in sealed_segments(self._store, after=first):
             if segment.first >= after:
                 return
@@ -265,7 +267,7 @@ class Record:
         self.spoilt[place] = fault
 
     def _checked(self, files: Sequence[StoredFile]) -> list[StoredFile]:
-        """Return `files` without those of a folder that are no Parquet."""
+        """Return `files` without those of a folder that are not Parquet."""
         good = []
         for each in files:
             if self._root is None or _is_parquet_file(self._root / each.key):
@@ -275,7 +277,7 @@ class Record:
         return good
 
     def _fetched(self, file: StoredFile, folder: Path) -> Path:
-        """Return where `file` can be read as a file."""
+        """Return the path at which `file` can be read."""
         if self._root is not None:
             return self._root / file.key
         path = (self._cache or folder) / file.key
@@ -303,17 +305,17 @@ def ended_attempts(
         url: The bucket's URL, so that its files are read in place or kept in the user's cache.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     return Record(store, url).attempts(since=since, until=until)
 
 
 def recorded_events(store: ObjectStore, *, since: float | None = None) -> Iterator[Event]:
     """
-    Yield every event of the log and of root once, in order; some that are older than `since` too.
+    Yield every event of the log and of root once, in order, including some older than `since`.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     record = Record(store)
     return record._events([(0, NO_END)], record._read_root(), since)
@@ -343,7 +345,7 @@ def waiting_rows(root: Root) -> Iterator[Row]:
 
 
 def _pools(text: str) -> dict[str, Pool]:
-    """Return the pools of a valid `config/bastion.toml`, with what a row says of them."""
+    """Return the pools of a valid `config/bastion.toml`, with the fields that a row needs."""
     tables = tomllib.loads(text) if text else {}
     prices = tables.get("prices", {})
     return {
@@ -367,14 +369,14 @@ def _unsealed(root: Root | None) -> Iterator[Event]:
 
 
 def _may_hold(span: Span, since: float | None) -> bool:
-    """Whether rows of `since` or later may be in this span: a row is no later than its day."""
+    """Whether rows of `since` or later may be in this span: no row is later than its day."""
     if since is None or not span.file.name.date:
         return True
     return span.file.name.date >= datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d")
 
 
 def _not_called(given: tuple[object, ...]) -> SpecError:
-    """The error for a record that is called, most often with the name of a job."""
+    """Return the error for a record that is called, which mostly happens with the name of a job."""
     job = f"client.job({given[0]!r}) tells of that job; " if given else ""
     return SpecError(
         "record: it is the record of all that ended, not a function",
@@ -393,6 +395,6 @@ def _is_parquet_file(path: Path) -> bool:
 
 
 def _cache(url: str) -> Path:
-    """Where the files of this bucket are kept on this machine."""
+    """Return the local folder for the files of this bucket."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "bastion" / "history" / sha256(url.encode()).hexdigest()[:16]

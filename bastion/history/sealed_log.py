@@ -2,7 +2,7 @@
 The sealed events of a bucket: segments in the order of their numbers.
 
 A segment is named by the number of its first event and is written once. A line that cannot be
-decoded is passed over and named, and the others of its segment are read.
+decoded is skipped and reported, and the others of its segment are read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from bastion.store import ObjectStore
 from bastion.value import value
 
 SEGMENT_BYTES = 64 << 20
-"""Above every segment that a bastion seals: 500 events and what one commit adds to them."""
+"""Larger than every segment that a bastion seals: 500 events and what one commit adds to them."""
 PAGE = 1000
 _EVENTS: Any = tuple[Event, ...]
 
 
 @value
 class SealedSegment:
-    """One segment: where it begins, and the time at which it was written."""
+    """One segment: its first event, and the time at which it was written."""
 
     key: str
     first: int
@@ -34,12 +34,12 @@ class SealedSegment:
 
 def sealed_segments(store: ObjectStore, *, after: int = 0) -> Iterator[SealedSegment]:
     """
-    Yield the segments that may hold events from number `after` on, in order.
+    Yield the segments that may contain events from number `after` on, in order.
 
-    The segment before the first that begins later is among them.
+    They include the segment before the first that begins later.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     start = ""
     waiting: SealedSegment | None = None
@@ -64,11 +64,11 @@ def read_segment(
     store: ObjectStore, segment: SealedSegment, spoilt: Callable[[str, str], None]
 ) -> Iterator[Event]:
     """
-    Yield the events of `segment`; tell `spoilt` the place and fault of each that cannot be read.
+    Yield the events of `segment`; call `spoilt` with place and fault of each unreadable one.
 
     Raises:
-        NotFoundError: It is gone.
-        StoreError: Out of reach.
+        NotFoundError: It no longer exists.
+        StoreError: Unreachable.
     """
     try:
         found = store.read(segment.key, limit_bytes=SEGMENT_BYTES)
@@ -81,7 +81,7 @@ def read_segment(
 
 
 def _whole(segment: SealedSegment, lines: Sequence[tuple[int, bytes]]) -> Sequence[Event]:
-    """All events of a segment, decoded as one list in half the time; none if one is spoilt."""
+    """Return all events of a segment, decoded in half the time as a list; none if one is spoilt."""
     data = b"[" + b",".join(line for _, line in lines) + b"]"
     try:
         events = decode(_EVENTS, data, key=segment.key)

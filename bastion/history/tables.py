@@ -1,11 +1,12 @@
 """
 The tables of the record, and the rows that one event adds to each.
 
-`attempts` has what ended, `events` every line of the history, `shares` what each project owned: one
-row for each project and type, whenever the quota file changed and with the first commit of a day.
+`attempts` contains what has ended, `events` every line of the history, and `shares` what each
+project owned: one row for each project and type, whenever the quota file changed and with the first
+commit of a day.
 
-A row is checked before it is written: a number that no file can hold would spoil all rows beside
-it.
+A row is checked before it is written: a number that does not fit into a file would spoil all rows
+beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bastion.value import value
 Row = Mapping[str, object]
 
 LATEST_S = 4_102_444_800.0
-"""The year 2100: no store's clock is beyond it."""
+"""The year 2100: later than any store's clock."""
 _MOST = 1 << 63
 
 
@@ -34,7 +35,7 @@ class Table:
     columns: tuple[Column, ...]
     rows_of: Callable[[Event], Iterator[Row]]
     before_s: float = 0.0
-    """How long before a window the rows lie that say what held at its beginning."""
+    """How long before a window its rows begin that say what was held at its beginning."""
     moments: tuple[str, ...] = field(init=False)
     """The columns that are times."""
     wholes: tuple[str, ...] = field(init=False)
@@ -104,10 +105,12 @@ SHARES = Table(
         units="BIGINT",
     ),
     rows_of=_shares,
-    before_s=7 * 86400.0,  # they are written every day, and whenever the file changes
+    before_s=7 * 86400.0,  # written daily and on changes
 )
 TABLES = (ATTEMPTS, SHARES, EVENTS)
-"""In the order in which they are written. `events` is the last: where it ends, all others do."""
+"""
+In the order in which they are written. `events` is the last: the others reach at least as far.
+"""
 
 
 def json_line(table: Table, row: Row) -> str:
@@ -115,7 +118,7 @@ def json_line(table: Table, row: Row) -> str:
     Return `row` as a line of JSON, with times as whole microseconds.
 
     Raises:
-        ValueError: A number in it fits no column.
+        ValueError: A number in it does not fit into its column.
     """
     made = dict(row)
     for name in table.moments:

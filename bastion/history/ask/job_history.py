@@ -1,7 +1,7 @@
 """
-Jobs that ended, the newest first: one row a job with the sums of its attempts, or a row an attempt.
+Ended jobs, the newest first: one row per job with the sums of its attempts, or one per attempt.
 
-An array has a row of its own beside those of its tasks; it stands for the tasks that never started.
+An array has its own row beside those of its tasks; it represents the tasks that never started.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from bastion.value import value
 
 @value
 class Filter:
-    """Which jobs; what is empty or None leaves all."""
+    """Which jobs; fields that are empty or None do not restrict them."""
 
     project: str = ""
     user: str = ""
     states: tuple[str, ...] = ()
     name: str = ""
-    """A part of the name, the beginning of the id, or a pattern of either with `*`."""
+    """A part of the name, the beginning of the ID, or a pattern of either with `*`."""
     since: float | None = None
     """Ended then or later, in seconds of the store's clock."""
     until: float | None = None
@@ -35,21 +35,21 @@ class HistoryRow:
     user: str
     launch: str
     attempt: int
-    """The last attempt of a job; 0 where it never started."""
+    """The last attempt of a job; 0 if it never started."""
     state: str
     """How the job ended, or the attempt."""
     submitted_at: float
     started_at: float | None
     ended_at: float
     waited_s: float | None
-    """From joining the queue to its admission, all attempts together."""
+    """From joining the queue to its admission, summed over all attempts."""
     ran_s: float | None
-    """From its start until its devices were free, all attempts together."""
+    """From its start until its devices were free, summed over all attempts."""
     device_type: str | None
     devices: int
     device_h: float
     lost_h: float
-    """Device hours for nothing."""
+    """Wasted device hours."""
     cost: float | None
     exit_code: int | None
     pool: str | None
@@ -61,7 +61,7 @@ class HistoryRow:
 
 
 _MOST = 2**62
-"""What DuckDB takes; more than there can be."""
+"""DuckDB's maximum; more than there can be."""
 
 
 def job_history(
@@ -72,7 +72,7 @@ def job_history(
 
     Raises:
         MissingExtraError: DuckDB is not installed.
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     conditions, values = _conditions(wanted)
     # The attempts of a job may have ended long before it did.
@@ -101,7 +101,7 @@ def _conditions(wanted: Filter) -> tuple[str, list[object]]:
         values += wanted.states
     if wanted.name:
         parts.append("(name GLOB ? OR job GLOB ?)")
-        # The end of an id is random: a word that is in it by chance is not meant.
+        # The end of an ID is random: a word that is in it by chance does not match.
         of_name, of_id = f"*{wanted.name}*", f"{wanted.name}*"
         values += [wanted.name] * 2 if "*" in wanted.name else [of_name, of_id]
     for condition, at in (("ended_at >= ?", wanted.since), ("ended_at < ?", wanted.until)):

@@ -1,9 +1,9 @@
 """
-The SQL of a user over the record: it may read the tables, and nothing else on this machine.
+The SQL of a user over the record: it can read the tables, and nothing else on this machine.
 
-Only one statement that reads is let in. Beneath that, DuckDB itself opens no file but those of the
-record, loads no extension, reaches no network, and its settings are locked before the statement is
-seen.
+Only a single statement that reads is accepted. In addition, DuckDB itself opens only the files of
+the record, loads no extension and has no network access, and its settings are locked before it sees
+the statement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, Error
 
 MOST_ROWS = 100_000
-"""Of one answer: more belongs into a program that reads the files."""
+"""Of one answer: more rows need a program that reads the files."""
 _READING = frozenset({"SELECT", "EXPLAIN"})
 _NO_TABLE = re.compile(r"^Catalog Error: Table with name (\S+) does not exist")
 _NO_ALIAS = re.compile(r'Referenced table "([^"]+)" not found')
@@ -36,7 +36,7 @@ _NO_MATCH = re.compile(r"No function matches the given name and argument types '
 _NO_TYPE = re.compile(r"Type with name (\S+) does not exist")
 _QUOTED = re.compile(r'"([^"]+)"')
 _NEAREST = 3
-"""Functions that are named: there are hundreds."""
+"""Maximum number of suggested functions: there are hundreds."""
 _KIND = re.compile(r"^(\w+ )+Error: ")
 VIEWS = (*(table.name for table in TABLES), "running", "waiting")
 
@@ -58,10 +58,10 @@ def query(record: Record, sql: str) -> Answer:
     Run `sql`, one statement that reads.
 
     Raises:
-        SpecError: It is no such statement, or it is wrong; the nearest table or column is named.
+        SpecError: It is not such a statement, or it is wrong; the nearest table or column is named.
         MissingExtraError: DuckDB is not installed.
-        StoreError: Out of reach.
-        KeyboardInterrupt: Ctrl-C, which ends it at once.
+        StoreError: Unreachable.
+        KeyboardInterrupt: Ctrl-C, which ends it immediately.
     """
     with (
         record.opened(is_closed=True, has_code=True) as connection,
@@ -95,7 +95,7 @@ def query(record: Record, sql: str) -> Answer:
 
 
 def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
-    """Return DuckDB's complaint in our words, with what was probably meant."""
+    """Return DuckDB's complaint in our words, with a suggestion."""
     from quota.choice import choose
 
     text = str(error)
@@ -152,7 +152,7 @@ def _no_function(connection: DuckDBPyConnection, name: str, *, is_table: bool) -
 
 
 def _no_match(call: str, text: str) -> SpecError:
-    """A function that is there, and is given what it does not take."""
+    """Return the problem of an existing function that gets arguments of the wrong types."""
     takes = [line.strip() for line in text.splitlines() if line.startswith("\t")][1:]
     more = f", and {len(takes) - _NEAREST} more" if len(takes) > _NEAREST else ""
     return SpecError(
@@ -161,7 +161,7 @@ def _no_match(call: str, text: str) -> SpecError:
 
 
 def _types() -> tuple[str, ...]:
-    """The types that columns have, and those that one may cast them to."""
+    """Return the types that columns have, and those that they can be cast to."""
     own = {column.sql_type for table in TABLES for column in table.columns}
     return tuple(sorted(own | {"BOOLEAN", "DATE", "DECIMAL", "FLOAT", "INTEGER", "INTERVAL"}))
 

@@ -1,16 +1,16 @@
 """
-Usage: who held how much, by which right, at what cost, and what of it was for nothing.
+Usage: who held how much, in which class, at what cost, and how much of it was wasted.
 
-An attempt counts with the part of it that lies in the window: of one that held eight devices from
-Sunday to Tuesday, Monday counts with a third of its hours. So the sums of two windows side by side
-are those of both. Attempts that have not ended count up to now. All times are the store's.
+An attempt counts with the part of it that is in the window. If it held eight devices from Sunday to
+Tuesday, a third of its hours counts for Monday. The sums of two adjacent windows are therefore the
+sums of both together. Attempts that have not ended count up to now. All times are the store's.
 
 * **waiting**: from joining the queue to the admission, of attempts admitted in the window.
-* **waste**: device hours held after the last checkpoint of attempts that were preempted; and of
-  those that failed, were lost or were stopped because another job failed; and, by themselves, of
-  elastic jobs that were stopped to grow.
-* **owned**: what the quota file gave the project, over the window, from the first day on record.
-* **idle**: device hours in which sampled devices were used less than 5 %, of attempts that ended.
+* **waste**: device hours held after the last checkpoint of preempted attempts; of those that
+  failed, were lost or were stopped because another job failed; and, separately, of elastic jobs
+  that were stopped to grow.
+* **owned**: what the quota file gave the project, over the window, from the first recorded day on.
+* **idle**: device hours in which sampled devices were used less than 5 %, of ended attempts.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _COLUMNS = {"user": '"user"'}
 
 @value
 class UsageRow:
-    """The sums of one project, user or pool, of one type of device."""
+    """The sums of one project, user or pool, for one type of device."""
 
     project: str | None = None
     user: str | None = None
     pool: str | None = None
     device_type: str | None
-    """None: jobs that held no accelerator."""
+    """None: jobs that held no accelerators."""
     jobs: int
     """Each counts with its first attempt in the window."""
     attempts: int
@@ -48,21 +48,23 @@ class UsageRow:
     borrowed_h: float
     """Device hours in each class."""
     owned_h: float | None
-    """Device hours that the row's project owned, all its users and pools together; None: no project
-    is named."""
+    """
+    Device hours that the row's project owned, for all its users and pools together; None: no
+    project is named.
+    """
     waited_p50_s: float | None
     waited_p90_s: float | None
     preempted_h: float
     failed_h: float
-    """Device hours for nothing, by preemption and by failure or loss."""
+    """Wasted device hours, by preemption and by failure or loss."""
     resized_h: float
-    """The same of attempts that were stopped to start again with more replicas."""
+    """The same for attempts that were stopped to restart with more replicas."""
     idle_h: float | None
     """None: nothing was sampled."""
     cost: float | None
     """None: no price is known."""
     unpriced_h: float
-    """Device hours without a price, which `cost` leaves out."""
+    """Device hours without a price, which `cost` omits."""
 
     @property
     def used_h(self) -> float:
@@ -71,13 +73,13 @@ class UsageRow:
 
     @property
     def share(self) -> float | None:
-        """What was used of what was owned; None where nothing was."""
+        """Used hours divided by owned hours; None if none are owned."""
         return self.used_h / self.owned_h if self.owned_h else None
 
 
 @value
 class Usage:
-    """The sums of a window."""
+    """The sums over a window."""
 
     since: float
     until: float
@@ -98,12 +100,12 @@ def usage(
     """
     Sum up the window `[since, until)`, in seconds of the store's clock.
 
-    Where `project` or `user` is given, only theirs; what is owned stays that of the project.
+    If `project` or `user` is given, only theirs; what is owned is still that of the project.
 
     Raises:
-        SpecError: `by` names nothing, or the same twice, or the window is empty.
+        SpecError: `by` names nothing, or a key twice, or the window is empty.
         MissingExtraError: DuckDB is not installed.
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     _check(by, since, until)
     tables = [ATTEMPTS, SHARES] if "project" in by else [ATTEMPTS]
@@ -122,9 +124,9 @@ def sums(
     user: str = "",
 ) -> tuple[UsageRow, ...]:
     """
-    The rows of `usage`, by a connection that has its tables: one serves many questions.
+    Return the rows of `usage`, on a connection that has its tables: one serves many queries.
 
-    All other arguments are as `usage` wants them.
+    All other arguments are as in `usage`.
     """
     owned = _owned(connection, since, until) if "project" in by else {}
     owned = {key: h for key, h in owned.items() if project in ("", key[0])}
@@ -146,7 +148,7 @@ def sums(
 
 def _check(by: Sequence[Key], since: float, until: float) -> None:
     """
-    See that these are keys and a window.
+    Check that these are keys and a window.
 
     Raises:
         SpecError: They are not.
@@ -159,7 +161,7 @@ def _check(by: Sequence[Key], since: float, until: float) -> None:
 
 
 def _unused(project: str | None, kind: str | None, owned_h: float) -> UsageRow:
-    """The row of a project that owned devices and used none."""
+    """Return the row of a project that owned devices and used none."""
     return UsageRow(
         project=project,
         device_type=kind,
@@ -206,8 +208,8 @@ _DIGITS = (
     *((10**power, 10 ** (power - 3)) for power in range(10, 15)),
 )
 """
-What waits are rounded to, by what they are below, in microseconds: a tenth of a second below 1,000
-s, three digits above. The last is three years.
+The rounding of waits, by their upper limit, in microseconds: a tenth of a second below 1,000 s,
+three digits above. The last limit is three years.
 """
 _SUMS = (
     *("jobs", "attempts", "guaranteed_h", "borrowed_h"),
@@ -230,8 +232,8 @@ _HELD = f"""
         )
 """
 """
-Every attempt in the window, and whether its job counts with it: of a job that is older than the
-window the attempts in it are told apart, of all others the first is.
+Every attempt in the window, and whether its job counts with it: for a job that is older than the
+window, its first attempt in the window counts; for all others, the first of all.
 """
 
 
@@ -239,9 +241,9 @@ def _sql(by: Sequence[Key]) -> str:
     """
     Return the SQL of the sums, which reads every row once.
 
-    Rows are summed up by wait first, rounded to three digits; quantiles come from that. Ten
-    million waits by themselves would take more memory than all the rest. Times are whole
-    microseconds: of most rows none has to be cut, and then nothing is computed of them.
+    Rows are first summed up by wait, rounded to three digits, and quantiles are derived from that.
+    Ten million separate waits would take more memory than everything else. Times are whole
+    microseconds: most rows are not cut by the window, and then need no computation.
     """
     keys = ", ".join([*(_COLUMNS.get(name, name) for name in by), "device_type"])
     sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
