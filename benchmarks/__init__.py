@@ -1,1 +1,1 @@
-"""Measurements of the product, each a module with a `main()`; `make bench` lists them."""
+"""Measurements of the product; each module has a `main()`, and `make bench` lists them."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: which benchmarks there are and how to run one."""
+"""`python -m benchmarks`: lists the benchmarks and how to run each."""
 
 from __future__ import annotations
 

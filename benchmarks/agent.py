@@ -1,8 +1,8 @@
 """
-What an agent costs on a folder: latency and rate of short jobs, processor and memory.
+The cost of an agent on a folder: latency and rate of short jobs, CPU time and memory.
 
-Run it with `python -m benchmarks.agent`; it leaves nothing behind. The bastion's side is
-played by this program: it writes specs and instructions and reads bells.
+Run it with `python -m benchmarks.agent`; it leaves nothing behind. This program plays the bastion's
+side: it writes specs and instructions and reads bells.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from benchmarks.table import show
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SHORT_JOBS = 300
-"""Jobs for each agent: some seconds of work."""
+"""Jobs per agent: some seconds of work."""
 _BATCH = 50
 QUIET_S, IDLE_S = 20.0, 20.0
-"""After the first an agent polls at its lowest rate; the second is long enough for CPU ticks."""
+"""After the first period an agent polls at its lowest rate; the second suffices for CPU ticks."""
 
 
 class Machine:
@@ -74,7 +74,7 @@ class Machine:
             self.store.create(key, encode(batch))
 
     def pids(self) -> tuple[int, int]:
-        """The process ids of the agent and of its keeper."""
+        """The process IDs of the agent and of its keeper."""
         return self.agent.pid, int((self.home / "keeper" / "lock").read_text().split()[1])
 
     def close(self) -> None:

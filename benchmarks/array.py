@@ -1,9 +1,10 @@
 """
-Arrays: submitted, kept and scheduled, by how many tasks they have: `python -m benchmarks.array`.
+Submitting, storing and scheduling arrays, by their number of tasks: `python -m benchmarks.array`.
 
-The real client, leader and scheduler in one thread on a store in memory; 125 machines of eight
-devices, all of them busy with the first tasks. `objects` and `root_bytes` are what the submission
-added; `turn_ms` is a turn in which the scheduler decides anew while the rest of the array waits.
+The real client, leader and scheduler run in one thread on a store in memory. There are 125 machines
+with eight devices, all of them busy with the first tasks. `objects` and `root_bytes` are what the
+submission added; `turn_ms` is a turn in which the scheduler decides from scratch while the rest of
+the array waits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TURNS = 15
 
 
 class _Beside(VirtualClock):
-    """The client's clock; at each of its sleeps the bastion makes a turn."""
+    """The client's clock; during each of its sleeps the bastion makes a turn."""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__(wall=rig.clock.wall())
@@ -37,7 +38,7 @@ class _Beside(VirtualClock):
 
 
 def measured(tasks: int) -> dict[str, object]:
-    """Return one row: an array of so many tasks, each with one device."""
+    """Return one row: an array of that many tasks, each with one device."""
     config = f'[pools.gpu]\nprovider = "fake"\nresources = {{ h100 = 8 }}\ncount = {MACHINES}\n'
     rig = Rig(config=config, quota=QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}"))
     rig.turn(3)

@@ -3,8 +3,8 @@ How long bundling takes, and how much it sends, on a tree of many files.
 
     python -m benchmarks.bundle [--files 20000] [--size_mb 1000] [--runs 3] [--folder /tmp/...]
 
-Every run has a store and a cache of its own. The store is a folder on
-the same disk, so no network is measured.
+Every run has its own store and cache. The store is a folder on the same disk, so no network is
+measured.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _measure(name: str, work: Callable[[int], Bundle | None], runs: int) -> dict
 
 
 def _grow(top: Path, *, files: int, size_bytes: int) -> None:
-    """Write files, half text-like, half incompressible, in folders of 100; always the same tree."""
+    """Write files, half text-like, half incompressible, in folders of 100: always the same tree."""
     source = random.Random(0)
     words = [f"{source.getrandbits(40):x} " for _ in range(2000)]
     each = size_bytes // files

@@ -1,8 +1,8 @@
 """
-The command line: what starting it costs, beside Slurm's; `python -m benchmarks.cli`.
+The start-up cost of the command line, beside Slurm's; `python -m benchmarks.cli`.
 
-Each row is a whole process, from start to end: its time, and the processor time that it took. The
-last table is what `bastion launch` imports. Slurm's rows are there where Slurm is installed.
+Each row is a whole process, from start to end: its time, and its CPU time. The last table shows
+what `bastion launch` imports. Slurm's rows are included if Slurm is installed.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ h100 = 1.0
 
 Row = dict[str, object]
 IMPORTS = 15
-"""Modules that the last table names."""
+"""Modules in the last table."""
 ANSWERED_EVERY_S = 0.002
 LOOPS, LAUNCHES = 8, 15
-"""Shell loops at once, and submissions of each."""
+"""Simultaneous shell loops, and submissions of each."""
 _IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| +(\S+)")
 
 
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def verbs(store: LocalStore, root: str) -> Iterator[Row]:
-    """Yield the rows of a bastion that answers at once."""
+    """Yield the rows of a bastion that answers immediately."""
     many = f"{JOBS:,} jobs"
     last = f"train-{JOBS - 1:010d}"
     yield timed(f"bastion list, {many}", [*COMMAND, "list", root])
@@ -102,7 +102,7 @@ def _launch(root: str) -> list[str]:
 
 
 def slurms(beside: Slurm) -> Iterator[Row]:
-    """Yield the rows of a Slurm with as many held jobs."""
+    """Yield the rows of a Slurm with the same number of held jobs."""
     held = ["sbatch", "-H", "-o", "/dev/null", f"--array=0-{JOBS - 1}", "--wrap", "true"]
     job = beside.run("sbatch", "--parsable", *held[1:]).strip()
     submit = ["sbatch", "-H", "-o", "/dev/null", "--wrap", "true"]
@@ -113,13 +113,13 @@ def slurms(beside: Slurm) -> Iterator[Row]:
 
 
 def timed(what: str, command: list[str], beside: Slurm | None = None) -> Row:
-    """Return one row: a whole process from start to end, and its processor time."""
+    """Return one row: a whole process from start to end, and its CPU time."""
     seconds, used = [], []
     for run in range(RUNS + 1):
         began, before = perf_counter(), os.times()
         subprocess.run(command, env=_env(beside), capture_output=True, check=True)
         after = os.times()
-        if run:  # the first one warms the caches
+        if run:  # the first run warms the caches
             seconds.append(perf_counter() - began)
             used.append(
                 after.children_user - before.children_user
@@ -129,7 +129,7 @@ def timed(what: str, command: list[str], beside: Slurm | None = None) -> Row:
 
 
 def looping(what: str, line: str, beside: Slurm | None = None) -> Row:
-    """Return one row: shell loops that submit at once, as the time of one submission of all."""
+    """Return one row: shell loops that submit concurrently, as the time per submission overall."""
     loop = f"for _ in $(seq {LAUNCHES}); do {line} >/dev/null || exit 1; done"
     began = perf_counter()
     loops = [subprocess.Popen(["sh", "-c", loop], env=_env(beside)) for _ in range(LOOPS)]
@@ -140,7 +140,7 @@ def looping(what: str, line: str, beside: Slurm | None = None) -> Row:
 
 
 def imports(command: list[str]) -> list[Row]:
-    """Return what a command imports: the own time of each module, the least of some runs."""
+    """Return what a command imports: the own time of each module, the minimum of several runs."""
     least: dict[str, float] = {}
     for _ in range(RUNS):
         argv = [command[0], "-X", "importtime", *command[1:]]
@@ -165,7 +165,7 @@ def _longest(took: dict[str, float]) -> Iterable[tuple[str, float]]:
 
 def _env(beside: Slurm | None = None) -> dict[str, str]:
     env = dict(os.environ if beside is None else beside.env, PYTHONPATH=str(_REPOSITORY))
-    env.pop("PYTHONDONTWRITEBYTECODE", None)  # or every run compiles what it imports
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise every run compiles its imports
     return env
 
 
@@ -174,7 +174,7 @@ _REPOSITORY = Path(__file__).parents[1]
 
 @contextlib.contextmanager
 def led(store: LocalStore) -> Iterator[None]:
-    """Answer each request at once and publish a status a second, as an idle bastion does."""
+    """Answer each request immediately and publish a status every second, like an idle bastion."""
     over = threading.Event()
 
     def lead() -> None:
@@ -218,7 +218,7 @@ def submitting(store: LocalStore) -> Row:
 
 
 def status() -> bytes:
-    """Return what a bastion says that leads now."""
+    """Return the status of a bastion that leads now."""
     said = {"schema": 1, "now": time(), "seq": 1, "leader": "here", "host": "here"}
     return json.dumps(said).encode()
 

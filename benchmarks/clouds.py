@@ -1,12 +1,12 @@
 """
-What machines promise, and what is measured: warm and new machines, a turn, memory with a cloud.
+Limits of machines and their measurements: warm and new machines, a turn, memory with a cloud.
 
     python -m benchmarks.clouds
 
-One table with a limit in each row; the exit code is 1 where one is missed. The bastion and its
-machines are processes of their own; the cloud is a server on loopback that is held to Google's
-description of Compute Engine, its bucket one that plays Cloud Storage, and a host of the pool `ssh`
-has a real sshd.
+One table has a limit in each row; the exit code is 1 if one is missed. The bastion and its machines
+are separate processes. The cloud is a server on loopback that is checked against Google's
+description of Compute Engine, its bucket simulates Cloud Storage, and a host of the pool `ssh` has
+a real sshd.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ h100 = 1.0
 
 
 def main() -> int:
-    """Measure everything, and print the table; 1 where a limit is missed."""
+    """Measure everything, and print the table; return 1 if a limit is missed."""
     rows = [
         ("warm local machine: submission to first line, s", 0.2, first_line(local_ground)),
         ("warm ssh machine: submission to first line, s", 1.0, first_line(ssh_ground)),
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def first_line(makes_ground: MakesGround) -> float:
-    """Median seconds from a submission to the first line of a log, on a machine that is warm."""
+    """Return the median seconds from a submission to the first line of a log, on a warm machine."""
     with TemporaryDirectory() as folder, serving(Path(folder), makes_ground) as on:
         _line(on)
         return median(_line(on) for _ in range(RUNS))
@@ -77,7 +77,7 @@ def _line(on: Programs) -> float:
 
 
 def greeting() -> float:
-    """Median seconds of the machines that were begun from a cache."""
+    """Return the median seconds of machines that were started from a cache."""
     with TemporaryDirectory() as folder:
         rows = new_machine.measured(Path(folder))
     return median(
@@ -86,12 +86,12 @@ def greeting() -> float:
 
 
 def turn() -> float:
-    """Seconds of processor time of a whole turn."""
+    """Return the seconds of CPU time of a whole turn."""
     return float(str(machines.whole_turn()["reconcile_ms"])) / 1000.0
 
 
 def memory() -> float:
-    """Most resident megabytes of a bastion on Cloud Storage that lists VMs of Compute Engine."""
+    """Return the peak resident MB of a bastion on Cloud Storage that lists Compute Engine VMs."""
     with (
         TemporaryDirectory() as folder,
         Compute.at(SystemClock()) as server,
@@ -119,7 +119,7 @@ options = { project = "acme", machine_type = "n2-standard-2" }""",
 
 @contextmanager
 def serving(folder: Path, makes_ground: MakesGround) -> Iterator[Programs]:
-    """A bastion on a folder, whose one pool has a machine that is ready."""
+    """Run a bastion on a folder, whose only pool has a machine that is ready."""
     (folder / "provider").mkdir()
     with (
         makes_ground(folder / "provider") as ground,

@@ -1,18 +1,20 @@
 """
-What the bucket costs a month: operations of each class, counted over real leader and agents.
+The bucket's cost per month: operations of each class, counted over a real leader and agents.
 
     python -m benchmarks.cost                  10, 1,000 and 10,000 active jobs
     python -m benchmarks.cost 1000 --minutes 60 --store s3
     python -m benchmarks.cost 10 1000 --heartbeat 30       agents as local pools start them
 
-A virtual clock, a memory store that counts, the pace of a cloud. Half of the jobs run, one device
-each on machines of eight, eight hours long; whenever one ends another is submitted, so the numbers
-stay. No user looks and nothing is printed: logs and views that people read come on top.
+It uses a virtual clock, a memory store that counts, and the intervals of a cloud. Half of the jobs
+run, with one device each on machines of eight, for eight hours. Whenever one ends another is
+submitted, so the numbers stay constant. No user looks and nothing is printed: logs and views that
+people read cost extra.
 
 Prices are list prices of standard storage in one region, in dollars for 10,000 operations. Google
-bills no answer of 4xx (a poll for what is not there, a create that lost), Amazon all of them.
-Source: cloud.google.com/storage/pricing, "Operation charges" (A 0.05, B 0.004); aws.amazon.com/s3/
-pricing (0.05, 0.004) and S3 User Guide, "Billing for Amazon S3 error responses". Looked up 2025.
+does not bill 4xx answers (a poll for a missing object, a create that lost); Amazon bills all of
+them. Source: cloud.google.com/storage/pricing, "Operation charges" (A 0.05, B 0.004);
+aws.amazon.com/s3/ pricing (0.05, 0.004) and S3 User Guide, "Billing for Amazon S3 error responses".
+Looked up 2025.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ MONTH_S = 30 * 86400.0
 A_DOLLARS, B_DOLLARS = 0.05 / 10_000, 0.004 / 10_000
 RUNS_S = 8 * 3600.0
 DEVICES = 8
-"""Devices of each machine, and so jobs on it."""
+"""Devices of each machine, which is also its number of jobs."""
 USERS = 50
 WARM_UP_S = 120.0
 
@@ -116,7 +118,7 @@ class Counted:
 
 
 class Straight:
-    """A port of the simulation without interleaving: each call is made at once."""
+    """A port of the simulation without interleaving: each call is made immediately."""
 
     def call(self, _operation: str, _key: str, work: Callable[[], _T], **_: bool) -> _T:
         """Call `work`."""
@@ -197,7 +199,7 @@ class World(Rig):
         heappush(self._due, (at, next(self._order), turn))
 
     def _lead(self) -> float:
-        """One turn of the leader, and when the next one is due: as `Service` does it."""
+        """Make one turn of the leader; return when the next is due, as `Service` computes it."""
         moved = self.leader.turn()
         self.turns += 1
         now = self.clock.monotonic()
@@ -281,7 +283,7 @@ count = {machines}
 
 
 def dollars(asked: Counter[str], tempo: Tempo) -> float:
-    """The price of `asked` at Google, or at Amazon, which bills absent objects too."""
+    """Return the price of `asked` at Google, or at Amazon, which also bills missing objects."""
     a, b = asked["written"] + asked["listed"], asked["read"]
     if tempo == S3:
         a, b = a + asked["lost"], b + asked["absent"]
@@ -291,7 +293,7 @@ def dollars(asked: Counter[str], tempo: Tempo) -> float:
 def standing(
     active: int, minutes: float, tempo: Tempo, heartbeat_s: float
 ) -> Iterator[dict[str, object]]:
-    """Return rows of the cost of so many active jobs, by actor."""
+    """Yield rows of the cost of that many active jobs, by actor."""
     world = World(active, tempo, heartbeat_s=heartbeat_s)
     # The first running jobs are spread over their eight hours.
     world.ask_for(world.running, runs_s=lambda: world.chance.random() * RUNS_S)
@@ -324,7 +326,7 @@ def standing(
 
 
 def one_job() -> Iterator[dict[str, object]]:
-    """Return rows of what a job adds to an idle bastion: its submission, its start, its end."""
+    """Yield rows of what a job adds to an idle bastion: its submission, its start, its end."""
     for what, until_s in (("submit and start", 30.0), ("whole life", 130.0)):
         costs = []
         for jobs in (0, 1):

@@ -3,16 +3,17 @@ How long one cycle takes: `decide` on up to 50,000 jobs, 100 projects and 1,000 
 
     python -m benchmarks.decide [--profile]
 
-Every job has a separate request object, as records read from a bucket have.
+Every job has a separate request object, like records that are read from a bucket.
 
-`little_changed` is the everyday turn: every machine in use, the rest waiting, and since the cycle
-before one job has ended and one has come. `full` is the same state with ten jobs ended, decided
+`little_changed` is the everyday turn: every machine is in use and the rest waits; since the last
+cycle one job has ended and one has arrived. `full` is the same state after ten jobs ended, decided
 without a cache. `from_nothing` is a cold start: no job runs, all wait.
+
 `return` is a Monday: half of the projects had all machines, and the other half comes back.
 `half_spent` and `limited` are `little_changed` where half of the projects have spent their budgets,
 and where most jobs wait for the limit of their user.
 
-Milliseconds are of processor time, the garbage collector paused as the bastion pauses it.
+Milliseconds are CPU time, with the garbage collector paused as in the bastion.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ DEVICES = 8
 
 
 def quota_of(projects: int, total: int, groups: int = 0) -> Quota:
-    """Equal shares for `projects`, which are in that many equal groups."""
+    """Return equal shares for `projects`, which are in that many equal groups; 0: in none."""
     share = round(1 / projects - 5e-7, 6)
     lines = ['[toml-schema]\nversion = "1"\n[total_resources]', f"h100 = {total}"]
     lines += ["[project_membership]", *(f'p{i:03} = ["user.*"]' for i in range(projects))]
@@ -59,7 +60,7 @@ def quota_of(projects: int, total: int, groups: int = 0) -> Quota:
 
 
 def snapshot_of(jobs: int, projects: int = 100, machines: int = 1_000, seed: int = 1) -> Snapshot:
-    """`jobs` waiting jobs of 24 shapes, from five users a project."""
+    """Return `jobs` waiting jobs of 24 shapes, from five users per project."""
     random = Random(seed)
     requests = [
         Request(
@@ -124,7 +125,7 @@ def admitted(snapshot: Snapshot, plan: Plan | None = None) -> Snapshot:
 
 
 def taken_s(work: Callable[[], Plan]) -> tuple[float, Plan]:
-    """Seconds of processor time that `work` takes; garbage is collected before it and after it."""
+    """Return the CPU seconds that `work` takes; garbage is collected before and after it."""
     with paused():
         began = process_time()
         plan = work()
@@ -133,9 +134,9 @@ def taken_s(work: Callable[[], Plan]) -> tuple[float, Plan]:
 
 def cycle_ms(runs: int, snapshot: Snapshot, now: float = NOW) -> float:
     """
-    Milliseconds of a leader's first cycle: the median of `runs`, after one that is not counted.
+    Return the milliseconds of a leader's first cycle: the median of `runs`, after a warm-up.
 
-    What it found out is kept until the clock has stopped, as a leader keeps it.
+    Its findings are kept until the clock has stopped, as a leader keeps them.
     """
     taken = []
     for _ in range(runs + 1):
@@ -154,7 +155,7 @@ def changed(snapshot: Snapshot) -> Snapshot:
 
 
 def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
-    """Seconds of a cycle with a warm cache; before each cycle one job ends and one is queued."""
+    """Return the seconds of a cycle with a warm cache; before it one job ends and one is queued."""
     memory, random, seconds = Memory(), Random(2), []
     for number in range(cycles + 1):
         took, plan = taken_s(partial(decide, snapshot, NOW + number, memory))
@@ -169,7 +170,11 @@ def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
 
 
 def returned(jobs: int, projects: int, machines: int) -> Snapshot:
-    """Half of the projects hold all machines past their minimum runtime; now the others submit."""
+    """
+    Return a state in which half of the projects hold all machines, and the others submit now.
+
+    Running jobs are past their minimum runtime.
+    """
     whole = snapshot_of(jobs, projects, machines)
     early = {n: job for n, job in whole.jobs.items() if int(job.project[1:]) % 2}
     busy = admitted(replace(whole, jobs=early))
@@ -177,7 +182,7 @@ def returned(jobs: int, projects: int, machines: int) -> Snapshot:
 
 
 def half_spent(snapshot: Snapshot) -> Snapshot:
-    """Every other project has a budget and has spent it."""
+    """Return a state in which every other project has a budget and has spent it."""
     projects = dict(snapshot.quota.projects)
     budget = Budget(hours={"h100": 1})
     spent = sorted(projects)[::2]
@@ -187,7 +192,7 @@ def half_spent(snapshot: Snapshot) -> Snapshot:
 
 
 def limited(snapshot: Snapshot) -> Snapshot:
-    """No user may have more than four jobs at once."""
+    """Return a state in which no user may run more than four jobs at the same time."""
     projects = {
         name: replace(project, limits=Limits(max_running=4))
         for name, project in snapshot.quota.projects.items()
@@ -196,7 +201,7 @@ def limited(snapshot: Snapshot) -> Snapshot:
 
 
 def kib_a_job(snapshot: Snapshot) -> float:
-    """Peak memory of one cycle, divided by jobs."""
+    """Return the peak memory of one cycle, divided by jobs."""
     tracemalloc.start()
     decide(snapshot, NOW)
     _, peak = tracemalloc.get_traced_memory()

@@ -1,16 +1,16 @@
 """
-How accurate estimated starts are: the first estimate of each job against its start.
+The accuracy of estimated starts: the first estimate of each job against its start.
 
     python -m benchmarks.estimates [--trace FILE.csv]
 
-Jobs come to a small pool, wait, run and end on a virtual clock, under the same `decide` and the
-same books of earlier runs that a bastion has. Of every job that waited for a minute the first
-estimate is held against its start. Without `--trace` the jobs are made up: 60 kinds of a lognormal
-length each, steady ones (a quarter longer or shorter, mostly) or erratic ones (three times);
-no job has a limit, or every job one of two to ten times the length.
+Jobs arrive at a small pool, wait, run and end on a virtual clock, under the same `decide` and the
+same records of earlier runs that a bastion has. For every job that waited for a minute, the first
+estimate is compared with its start. Without `--trace` the jobs are generated: 60 kinds, each with
+lognormal lengths, steady ones (mostly a quarter longer or shorter) or erratic ones (three times).
+Either no job has a limit, or every job has one of two to ten times its length.
 
-A trace has the columns timestamp, duration, num_gpus and cluster, as that of Philly has (Jeon et
-al., USENIX ATC 2019; CC BY 4.0): it names no users and no jobs, so all of a project are one kind.
+A trace has the columns timestamp, duration, num_gpus and cluster, like that of Philly (Jeon et al.,
+USENIX ATC 2019; CC BY 4.0): it names no users and no jobs, so all jobs of a project are one kind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 DEVICES = 8
 WAITED_S = 60.0
-"""A job that starts at once needs no estimate."""
+"""A job that starts immediately needs no estimate."""
 
 
 class Asked(NamedTuple):
@@ -146,7 +146,7 @@ class Replay:
 
 
 def made_up(spread: float, *, limits: bool = False, jobs: int = 600, seed: int = 1) -> list[Asked]:
-    """Jobs of 60 kinds, whose lengths are lognormal with `spread`; a little more than fits."""
+    """Return jobs of 60 kinds with lognormal lengths of `spread`; slightly more than fit."""
     random = Random(seed)
     kinds = [
         (f"p{i % 4}", f"u-{i % 12}", f"kind-{chr(97 + i % 26)}{i // 26 * 'x'}", length, devices)
@@ -165,7 +165,7 @@ def made_up(spread: float, *, limits: bool = False, jobs: int = 600, seed: int =
 
 
 def traced(path: Path, jobs: int = 900, skip: int = 20_000) -> list[Asked]:
-    """`jobs` of a trace, in the order in which they came, without the first `skip`."""
+    """Return `jobs` of a trace, in order of arrival, without the first `skip`."""
     with path.open(newline="") as file:
         rows = sorted(
             (datetime.fromisoformat(row["timestamp"]).timestamp(), number, row)

@@ -4,10 +4,11 @@ How long there is no leader, and how long a new leader needs for its first turn.
     python -m benchmarks.failover              on a folder, and on the test server of gs://
     python -m benchmarks.failover file --runs 9
 
-Two real bastions; the time from the fault of the leader to the commit of the next one, as a reader
-of the bucket sees it. A frozen leader stands for one whose host is gone: the other sees only its
-silence. Then the time that a new leader takes, in one process and on a memory store, to
-read a root of so many active jobs, to take it over, and to make its first turn.
+There are two real bastions. The time is from the failure of the leader to the commit of the next
+one, as a reader of the bucket sees it. A frozen leader represents one whose host is gone: the other
+sees only its silence. The second table shows the time that a new leader takes, in one process and
+on a memory store, to read a root of that many active jobs, to take it over, and to make its first
+turn.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ACTIVE = (10, 1_000, 10_000)
 
 
 def silence_s(place: Place, befall: Callable[[], None]) -> float:
-    """Seconds from `befall()` to the first commit of the next epoch."""
+    """Return the seconds from `befall()` to the first commit of the next epoch."""
     root = place.root()
     assert root is not None
     epoch = root.epoch
@@ -43,7 +44,7 @@ def silence_s(place: Place, befall: Callable[[], None]) -> float:
 
 
 def restarted_s(programs: Programs) -> float:
-    """After kill -9, its supervisor restarts it at once."""
+    """Measure a kill -9, after which its supervisor restarts it immediately."""
     north = _leading(programs, "north")
 
     def befall() -> None:
@@ -55,19 +56,19 @@ def restarted_s(programs: Programs) -> float:
 
 
 def killed_s(programs: Programs) -> float:
-    """After kill -9, with a standby on the same host."""
+    """Measure a kill -9, with a standby on the same host."""
     north = _with_standby(programs)
     return silence_s(programs.place, north.kill)
 
 
 def stopped_s(programs: Programs) -> float:
-    """After SIGTERM, with a standby."""
+    """Measure a SIGTERM, with a standby."""
     north = _with_standby(programs)
     return silence_s(programs.place, north.terminate)
 
 
 def frozen_s(programs: Programs) -> float:
-    """Frozen without a commit, with a standby."""
+    """Measure a leader that is frozen without a commit, with a standby."""
     north = _with_standby(programs)
     return silence_s(programs.place, lambda: north.send_signal(signal.SIGSTOP))
 
@@ -110,7 +111,7 @@ def measure(scheme: str, case: Callable[[Programs], float], runs: int) -> list[f
 
 
 def recoveries(runs: int) -> Iterator[dict[str, object]]:
-    """Return rows of the cost of a takeover with so many active jobs."""
+    """Yield rows of the cost of a takeover with that many active jobs."""
     for active in ACTIVE:
         world = World(active)
         world.ask_for(active, runs_s=lambda: RUNS_S)

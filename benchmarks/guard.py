@@ -1,8 +1,8 @@
 """
-`guarded`: whatever a benchmark started ends with it, however the benchmark ends.
+`guarded`: everything that a benchmark started ends with it, however the benchmark ends.
 
-Bastions, agents, keepers and jobs leave the process group and the session of what started them. So
-the benchmark runs in a child of a process that adopts orphans, and that kills what is left.
+Bastions, agents, keepers and jobs leave the process group and the session of their parent. So the
+benchmark runs in a child of a process that adopts orphans and kills what is left.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def guarded(main: Callable[[], object]) -> None:
 
 
 def _end_rest() -> None:
-    """Kill every descendant; killing one may make another an own child."""
+    """Kill every descendant; killing one may turn another into a direct child."""
     while left := psutil.Process().children(recursive=True):
         for each in left:
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,10 +1,10 @@
 """
-The record: usage over ten million rows, the compaction of a day, and what a row costs a turn.
+The record: usage over ten million rows, the compaction of a day, and the cost of a row per turn.
 
 Run it with `python -m benchmarks.history`, with a number of rows if ten million are too many; it
-leaves nothing behind. Usage and compaction run in a process of their own each, as they do for
-users; time and memory are those of the whole process, imports included. On a machine that others
-use, the processor time of both cores says more than the time on the clock.
+leaves nothing behind. Usage and compaction each run in their own process, as they do for users;
+time and memory are those of the whole process, including imports. On a machine that others use, the
+CPU time of both cores is more meaningful than the elapsed time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DAYS = 30
 JOBS = 20_000
 RUNS = 3
 BUSY, ENDS, TURNS, ROUNDS = 200, 10, 8, 24
-"""Jobs of a leader, how many end in a round, the turns of one, and the rounds."""
+"""Jobs of a leader, ends per round, turns per round, and the number of rounds."""
 
 _MADE = """
 SELECT range AS event, 'project' || (hash(range) % 20) AS project,
@@ -167,7 +167,7 @@ def _attempt(at: float, n: int) -> EndedAttempt:
 
 
 def _make_day(folder: Path) -> None:
-    """Write the log of a day: five events a job, as the bastion seals them, and every spec."""
+    """Write the log of a day: five events per job, as the bastion seals them, and every spec."""
     store = LocalStore(folder, makes_root=True, durable=False)
     events = [Event(n=0, at=T0, what="shares", record=Shares(nominal={"p": {"h100": 8}}))]
     for n in range(JOBS):
@@ -214,9 +214,9 @@ def _turns() -> list[dict[str, object]]:
 
 def _pairs() -> list[dict[str, object]]:
     """
-    Return what turns of two leaders take, of which one makes no rows: side by side, in pairs.
+    Return the time of turns of two leaders, one of which creates no rows: side by side, in pairs.
 
-    Each has so many jobs of its own; in every round some end and as many are submitted.
+    Each has its own jobs, the same number; in every round some end and as many are submitted.
     """
     rigs = {has_rows: _busy_rig() for has_rows in (True, False)}
     spent: dict[bool, list[float]] = {True: [], False: []}
@@ -253,7 +253,7 @@ def _running(rig: Rig) -> int:
 
 
 def _round(rig: Rig, number: int) -> float:
-    """Processor seconds of the leader's turns until the jobs that end have successors."""
+    """Return the CPU seconds of the leader's turns until the jobs that end have successors."""
     for job in list(rig.root.jobs.values())[:ENDS]:
         rig.agent_of(job.id).end(job.id, 0)
     for n in range(ENDS):

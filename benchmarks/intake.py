@@ -4,10 +4,10 @@ How long one user's flood of requests delays another user's launch, and what mem
     python -m benchmarks.intake                1,000 requests of each kind
     python -m benchmarks.intake 5000
 
-A real leader in one thread on a virtual clock, a memory store. One user's requests are in the inbox
-before another user submits a launch. Turns are counted until that launch is answered. The memory
-is the most that Python allocated at once in one of the first turns, above what it held before. The
-store's own objects do not count, for they are made earlier and are not copied.
+A real leader runs in one thread on a virtual clock and a memory store. One user's requests are in
+the inbox before another user submits a launch. Turns are counted until that launch is answered. The
+memory is the peak of Python's allocations in one of the first turns, above what it held before. The
+store's own objects do not count, because they are created earlier and are not copied.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.table import show
 from tests.rigs.leader import Rig
 
 MOST_TURNS = 100
-"""A launch without an answer after so many turns will not get one."""
+"""A launch without an answer after that many turns will not get one."""
 LEAST_TURNS = 5
 """Turns that are always measured: later turns keep in memory what the first one read."""
 
@@ -37,20 +37,20 @@ _Flood = tuple[str, str, bytes]
 
 
 def _launch(*, jobs: int, env_bytes: int) -> bytes:
-    """A launch of so many jobs, each with an environment of so many bytes."""
+    """Return a launch of that many jobs, each with an environment of that many bytes."""
     process = Process(["true"], env={"TEXT": "x" * env_bytes})
     made = tuple(Job(name=f"j{n}", processes=(process,)) for n in range(jobs))
     return encode(LaunchRequest(launch=Launch(name="flood", jobs=made)))
 
 
 def _targets(count: int) -> bytes:
-    """A verb for so many unknown jobs."""
+    """Return a verb for that many unknown jobs."""
     targets = tuple(f"x{n:06}-0123456789" for n in range(count))
     return encode(JobsRequest(targets=targets))
 
 
 def _unknown(*, jobs: int, each: int) -> bytes:
-    """A launch of so many jobs, each of which waits for so many that do not exist."""
+    """Return a launch of that many jobs, each of which waits for that many that do not exist."""
     made = tuple(
         Job(
             name=f"j{n}",
@@ -63,7 +63,7 @@ def _unknown(*, jobs: int, each: int) -> bytes:
 
 
 QUEUED: Mapping[str, int] = {"cancels of a member, 9,000 jobs wait": 9_000}
-"""How many jobs of the member wait before some of the floods."""
+"""Number of the member's jobs that wait before some of the floods."""
 FLOODS: Mapping[str, _Flood] = {
     "cancels of a member, 9,000 jobs wait": ("ann", "cancel", _targets(2)),
     "launches after 4,000 unknown jobs": ("ann", "launch", _unknown(jobs=80, each=50)),
@@ -77,7 +77,7 @@ FLOODS: Mapping[str, _Flood] = {
 
 
 def measure(flood: _Flood, requests: int, queued: int = 0) -> dict[str, object]:
-    """One flood: turns until another's launch is answered, the longest turn, the most memory."""
+    """Measure one flood: turns until another's launch is answered, longest turn, peak memory."""
     user, verb, body = flood
     rig = Rig()
     rig.turn(3)
@@ -109,7 +109,7 @@ def measure(flood: _Flood, requests: int, queued: int = 0) -> dict[str, object]:
 
 
 def _measured(turn: Callable[[], None]) -> tuple[float, int]:
-    """Seconds of processor time of a turn, and the most bytes it allocated at once."""
+    """Return the CPU seconds of a turn, and its peak allocation in bytes."""
     tracemalloc.start()
     try:
         began = time.process_time()

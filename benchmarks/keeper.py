@@ -1,7 +1,7 @@
 """
-What the keeper costs: latency and rate of short attempts, processor and memory.
+The cost of the keeper: latency and rate of short attempts, CPU time and memory.
 
-Run it with `python -m benchmarks keeper` or alone; it leaves nothing behind.
+Run it with `python -m benchmarks keeper` or directly; it leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _one(keeper: KeeperClient, key: str) -> float:
 
 
 def _many(keeper: KeeperClient, pid: int, count: int) -> tuple[float, float]:
-    """Attempts a second, and the share of one core that the keeper took."""
+    """Return the attempts per second, and the share of one core that the keeper took."""
     began, busy = time.perf_counter(), _processor_s(pid)
     for number in range(count):
         keeper.start(_attempt(f"m{number}", "true"))
@@ -107,7 +107,7 @@ def _until_gone(keeper: KeeperClient) -> None:
 
 
 def _processor_s(pid: int) -> float:
-    """Processor time of the keeper itself, not of what it reaped."""
+    """Return the CPU time of the keeper itself, without that of its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 

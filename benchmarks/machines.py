@@ -1,15 +1,15 @@
 """
-How long a turn spends on 1,000 machines: the reconciler, and what it asks of providers.
+How long a turn spends on 1,000 machines: the reconciler, and its calls to providers.
 
     python -m benchmarks.machines
 
 One pool has 1,000 machines and 1,000 jobs, one on each. `steady` is the everyday turn with a fresh
-list, `no list` one without. `all new` is the first turn that sees them made, and `all idle` the one
-that deletes them all. `act` derives the calls that committed state asks for, which in `steady` are
-none. The last row is a whole turn of the leader, its commit to memory included; `calls` are then
-the lists asked for in it, which do not grow with jobs.
+list, `no list` one without. `all new` is the first turn that sees them created, and `all idle` the
+one that deletes them all. `act` derives the calls that committed state requires, which in `steady`
+are none. The last row is a whole turn of the leader, including its commit to memory; `calls` are
+then its list calls, whose number does not grow with jobs.
 
-Milliseconds are of processor time, the median of several turns.
+Milliseconds are CPU time, the median of several turns.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POOL = Pool(name="gpu", provider="fake", resources=Amounts({"h100": 8}), max_mac
 
 
 def machines_of(**more: object) -> dict[str, Machine]:
-    """A thousand machines that are in use."""
+    """Return a thousand machines in use."""
     made = (
         Machine(
             name=f"gpu-5-{i}",
@@ -51,7 +51,7 @@ def machines_of(**more: object) -> dict[str, Machine]:
 
 
 def took_ms(work: Callable[[], object]) -> float:
-    """Median milliseconds of `work`."""
+    """Return the median milliseconds of `work`."""
     times = []
     for _ in range(TURNS):
         began = process_time()
@@ -61,7 +61,7 @@ def took_ms(work: Callable[[], object]) -> float:
 
 
 def whole_turn() -> dict[str, object]:
-    """A turn of a leader with a job on each machine, which gets a fresh list."""
+    """Measure a turn of a leader with a job on each machine, which gets a fresh list."""
     quota = QUOTA.replace("h100 = 16", f"h100 = {8 * COUNT}").replace(
         "blue]\nh100 = 0.5", "blue]\nh100 = 1"
     )

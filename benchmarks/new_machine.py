@@ -1,13 +1,13 @@
 """
-Seconds from the start of a new machine's script to its greeting, and where they go.
+Seconds from the start of a new machine's script to its greeting, by step.
 
     python -m benchmarks.new_machine
 
-The script is the one that a provider passes, and is run here on a bucket that is a folder. `with
-packages` is an image whose Python has what an agent needs. `from a cache` is one that has not: uv
-makes an environment for it, from packages that an earlier machine left in uv's cache; that run is
-the row `first`, which asks PyPI. What a cloud needs to boot is not in it, nor the turn of the
-bastion that takes the greeting, which is at most half a second away on a folder.
+The script is the one that a provider passes; here it runs on a bucket that is a folder. `with
+packages` is an image whose Python has what an agent needs. `from a cache` is one whose Python does
+not: uv creates an environment for it from packages that an earlier machine left in uv's cache. That
+earlier run is the row `first`, which downloads from PyPI. Not included are the boot of a cloud
+machine, and the turn of the bastion that receives the greeting, at most half a second on a folder.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ POOL = Pool(name="gpu", provider="gce", resources=Amounts({"cpu": 2}), max_machi
 
 
 def main() -> None:
-    """Begin machines, and print how long each step took."""
+    """Start machines, and print how long each step took."""
     with TemporaryDirectory() as folder:
         rows = measured(Path(folder))
     show(rows)
 
 
 def measured(folder: Path) -> list[dict[str, object]]:
-    """The rows of the table."""
+    """Return the rows of the table."""
     store = LocalStore(folder / "root", makes_root=True)
     wheel = own_wheel()
     ensure_wheel(store, wheel.digest, wheel.name, wheel.data)
@@ -64,7 +64,7 @@ def measured(folder: Path) -> list[dict[str, object]]:
 def begun(
     store: LocalStore, folder: Path, *, number: int, case: str, path: str
 ) -> dict[str, object]:
-    """Begin one machine, wait for its greeting, and end it."""
+    """Start one machine, wait for its greeting, and end it."""
     name = f"gpu-{number}-0"
     boot = Boot.here(f"file://{folder}/root", "0123456789")
     script = startup_script(POOL, boot, machine=f"printf %s {name}")
@@ -91,7 +91,7 @@ def begun(
 
 
 def _greeting(store: LocalStore, name: str, until: float) -> Hello:
-    """The first greeting of a machine; its hello is the first fact of its first bell."""
+    """Return the first greeting of a machine; its hello is the first fact of its first bell."""
     key = layout.bell(name, 1, 0)
     while time.monotonic() < until:
         for entry in store.list(key.rpartition("/")[0] + "/"):
@@ -106,7 +106,7 @@ def _greeting(store: LocalStore, name: str, until: float) -> Hello:
 
 
 def _end(home: Path) -> None:
-    """Kill what the script began."""
+    """Kill what the script started."""
     mark = f"BASTION_BOOT_DIR={home}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

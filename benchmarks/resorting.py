@@ -3,10 +3,10 @@ A re-sorting scheduler and `decide` on the same inputs.
 
     python -m benchmarks.resorting
 
-The re-sorting scheduler is real, if small: every turn it lines up all gangs anew, running and
-waiting: first the project whose use of its share, the next gang counted in, is lowest, and by age
-inside a project; a gang that does not fit ends its project's turn; a running job that is not chosen
-is stopped.
+The re-sorting scheduler is real but small. In every turn it sorts all gangs again, running and
+waiting. The project with the lowest use of its share, including its next gang, comes first, and
+within a project gangs are sorted by age. A gang that does not fit ends its project's turn, and a
+running job that is not chosen is stopped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
 
 def resort(snapshot: Snapshot, now: float) -> Plan:
-    """One turn of a scheduler that re-sorts everything by usage ratio."""
+    """Make one turn of a scheduler that re-sorts everything by usage ratio."""
     chosen = _chosen(snapshot)
     held = {i for job in snapshot.jobs.values() if job.is_admitted for i in _devices(job)}
     free = [i for i in range(snapshot.quota.totals["gpu"]) if i not in held]
@@ -88,7 +88,7 @@ def _devices(job: JobRecord) -> list[int]:
 
 
 def one_machine(inner: Decide, total: int, **shares: float) -> World:
-    """All devices on one machine, so that only the order matters."""
+    """Return all devices on one machine, so that only the order matters."""
     quota = quota_of(
         {"gpu": total}, {p: {"gpu": share} for p, share in shares.items()}, plan_after_s=1000
     )
@@ -96,7 +96,7 @@ def one_machine(inner: Decide, total: int, **shares: float) -> World:
 
 
 def big_before_small(inner: Decide) -> dict[str, object]:
-    """100 in halves: A queues 100, then 10; B 120 x 1."""
+    """Return the case: 100 in halves; A queues 100, then 10; B 120 x 1."""
     world = one_machine(inner, 100, A=0.5, B=0.5)
     world.ask("A", "big", gpu=100)
     world.pass_time(1)
@@ -108,7 +108,7 @@ def big_before_small(inner: Decide) -> dict[str, object]:
 
 
 def beyond_the_share(inner: Decide) -> dict[str, object]:
-    """30 in thirds: A runs 20; B asks 12."""
+    """Return the case: 30 in thirds; A runs 20, B asks for 12."""
     world = one_machine(inner, 30, A=0.333, B=0.333, C=0.333)
     world.ask("A", "a", gpu=20)
     world.cycle()
@@ -119,7 +119,7 @@ def beyond_the_share(inner: Decide) -> dict[str, object]:
 
 
 def a_stream(inner: Decide) -> dict[str, object]:
-    """100 in halves: A asks 60; B always has 40 x 1 of 500 s."""
+    """Return the case: 100 in halves; A asks for 60, B always has 40 x 1 of 500 s."""
     world = one_machine(inner, 100, A=0.5, B=0.5)
     started = None
     for turn in range(120):

@@ -1,9 +1,9 @@
 """
-The whole road on this machine: `python -m benchmarks.road`.
+The whole path of a job on this machine: `python -m benchmarks.road`.
 
-A real bastion, two real machines and real processes on a folder: from a submit to its first line,
-short jobs a second, cancels, listings, recovery, and what all of it costs while nothing happens.
-Where Slurm is installed, the same jobs go through a Slurm of one node in the same run.
+It uses a real bastion, two real machines and real processes on a folder. It measures the time from
+a submission to its first line, short jobs per second, cancels, listings, recovery, and the idle
+cost of all of it. If Slurm is installed, the same jobs go through a one-node Slurm in the same run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Road:
         self._serve: subprocess.Popen[bytes] | None = None
 
     def start(self) -> psutil.Process:
-        """Start a bastion; its process."""
+        """Start a bastion; return its process."""
         log = (self.folder / "serve.log").open("ab")
         argv = [BASTION, "serve", f"--root={self.root}",
                 f"--machines_dir={self.folder}/machines"]  # fmt: skip
@@ -88,7 +88,7 @@ class Road:
         return psutil.Process(self._serve.pid)
 
     def stop(self) -> None:
-        """Stop it in order."""
+        """Stop it cleanly."""
         if self._serve is not None:
             self._serve.terminate()
             self._serve.wait(timeout=30)
@@ -100,7 +100,7 @@ class Road:
             self._serve.wait()
 
     def submit(self, argv: list[str], number: int = 1, **asked: int) -> list[str]:
-        """Put `number` launches of one job each into the inbox; the ULIDs."""
+        """Put `number` launches of one job each into the inbox; return their ULIDs."""
         names = []
         for _ in range(number):
             job = Job(processes=[Process(argv, resources=Resources(**asked))])
@@ -111,12 +111,12 @@ class Road:
         return names
 
     def results(self) -> int:
-        """How many jobs have a final record."""
+        """Return how many jobs have a final record."""
         folder = self.folder / "root" / layout.results_of("road")
         return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
 
     def processor_s(self) -> dict[str, float]:
-        """Processor seconds by kind of program, the jobs of a keeper with the keeper."""
+        """Return CPU seconds by kind of program; the jobs of a keeper count with the keeper."""
         programs = [(f"{_kind(each)}s", each) for each in self.processes()]
         if self._serve is not None:
             programs.append(("the bastion", psutil.Process(self._serve.pid)))
@@ -126,7 +126,7 @@ class Road:
         return used
 
     def processes(self) -> list[psutil.Process]:
-        """Agents and keepers."""
+        """Return agents and keepers."""
         found = []
         for process in psutil.process_iter(["cmdline"]):
             line = " ".join(process.info["cmdline"] or [])
@@ -141,7 +141,7 @@ def _kind(process: psutil.Process) -> str:
 
 @contextlib.contextmanager
 def road() -> Iterator[Road]:
-    """A road in a temporary folder; everything it started is stopped."""
+    """Provide a road in a temporary folder; everything it started is stopped."""
     folder = Path(tempfile.mkdtemp(prefix="bastion-road-"))
     made = Road(folder)
     try:
@@ -173,7 +173,7 @@ def _until(done: Callable[[], object], timeout_s: float = 300.0) -> float:
 
 
 def first_lines(made: Road) -> list[float]:
-    """Seconds from before the submit to the first log byte that a follower sees."""
+    """Return the seconds from before the submission to the first log byte that a follower sees."""
     took = []
     for _ in range(SAMPLES):
         began = time.perf_counter()
@@ -187,7 +187,7 @@ def first_lines(made: Road) -> list[float]:
 
 
 def short_jobs(made: Road, number: int) -> float:
-    """Short jobs a second through the whole road."""
+    """Measure short jobs per second through the whole path."""
     before = made.results()
     began = time.perf_counter()
     made.submit(["true"], number, cpu=1)
@@ -208,7 +208,7 @@ for _ in range(int(sys.argv[2])):
 
 
 def separate_jobs(made: Road, number: int) -> float:
-    """Jobs a second from submitters of the Python API, each of which waits for its answers."""
+    """Return jobs per second from users of the Python API, each of which awaits its answers."""
     argv = [sys.executable, "-c", SUBMITTER, made.root, str(number // SUBMITTERS)]
     pipe = subprocess.PIPE
     submitters = [
@@ -227,18 +227,18 @@ def separate_jobs(made: Road, number: int) -> float:
 
 
 def array_of_jobs(made: Road, number: int) -> float:
-    """Tasks a second of one array."""
+    """Return tasks per second of one array."""
     job = Job(processes=[Process(["true"], resources=Resources(cpu=1))])
     before, began = made.results(), time.perf_counter()
     made.client.launch(Launch(name="array", jobs=(job,), array=Array(f"0-{number - 1}")))
-    _until(lambda: made.results() > before + number)  # and its own
+    _until(lambda: made.results() > before + number)  # plus its own
     return number / (time.perf_counter() - began)
 
 
 def rated(
     made: Road, what: str, run: Callable[[Road, int], float], number: int, wanted: str
 ) -> Iterator[Row]:
-    """Yield the rate of `number` jobs, in jobs a second, and the processor time by program."""
+    """Yield the rate of `number` jobs, in jobs per second, and the CPU time by program."""
     before = made.processor_s()
     yield _row(f"{what} a second", run(made, number), wanted)
     for kind, used_s in sorted(made.processor_s().items()):
@@ -248,7 +248,7 @@ def rated(
 
 
 def slurms() -> Iterator[Row]:
-    """Yield the same of a Slurm, where there is one."""
+    """Yield the same for Slurm, if it is installed."""
     with slurm() as beside:
         if beside is not None:
             wraps = ("sbatch", "-o", "/dev/null", "--wrap", "true")
@@ -270,7 +270,7 @@ def _slurm_rate(beside: Slurm, argv: list[str], times: int) -> float:
 
 
 def cancels(made: Road) -> list[float]:
-    """Seconds from before the cancel until the process is gone."""
+    """Return the seconds from before the cancel until the process is gone."""
     took = []
     for sample in range(SAMPLES):
         argv = ["sleep", f"{98765 + sample}.{os.getpid()}"]
@@ -296,7 +296,7 @@ def _running(argv: list[str]) -> list[psutil.Process]:
 
 
 def idle(made: Road) -> list[Row]:
-    """What everything costs while nothing happens."""
+    """Return the idle cost of everything."""
     serve = psutil.Process(made._serve.pid) if made._serve else None
     assert serve is not None
     others = made.processes()
@@ -315,7 +315,7 @@ def idle(made: Road) -> list[Row]:
 
 
 def commands(made: Road, argv: list[str]) -> float:
-    """Median seconds of a whole `bastion` command."""
+    """Return the median seconds of a whole `bastion` command."""
     took = []
     for _ in range(7):
         began = time.perf_counter()
@@ -329,7 +329,7 @@ def commands(made: Road, argv: list[str]) -> float:
 
 
 def recovery(made: Road) -> float:
-    """Seconds from the start of a bastion after kill -9 until it has made a commit of its own."""
+    """Return the seconds from the start of a bastion after kill -9 until its first commit."""
     made.kill()
     before = made.store.read(layout.ROOT)
     assert before is not None

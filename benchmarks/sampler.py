@@ -1,4 +1,4 @@
-"""What the agent's look at the use of a machine costs: its share of one core, for eight devices."""
+"""The cost of sampling a machine's use by its agent: its share of one core, for eight devices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHILD = (
 
 
 def main() -> None:
-    """Print one table: a look at a machine whose devices are held by one job, or by one each."""
+    """Print one table: a machine whose devices are held by one job, or by one each."""
     rows = [measured(jobs, processes) for jobs, processes in ((1, 8), (8, 1), (8, 4))]
     show([{"what": "the probe of devices", "share_of_core": probe_share()}, *rows])
     print(f"the limit is {LIMIT:.3f} of a core for the probe and the looks together")
@@ -38,10 +38,10 @@ def main() -> None:
 
 def measured(jobs: int, processes: int) -> dict[str, object]:
     """
-    The share of a core that looks at `jobs` jobs cost, each of so many processes with a child.
+    Return the share of a core for sampling `jobs` jobs, each of that many processes with a child.
 
-    A look samples the groups, reads what the probe told, counts each host's samples, and packs the
-    segments that are due.
+    A look samples the groups, reads the output of the probe, counts each host's samples, and packs
+    the segments that are due.
     """
     trees = [
         [subprocess.Popen([sys.executable, "-c", _CHILD]) for _ in range(processes)]
@@ -88,7 +88,7 @@ def measured(jobs: int, processes: int) -> dict[str, object]:
 
 
 def probe_share() -> float:
-    """The share of a core that the program beside the agent takes, as long as it prints lines."""
+    """Return the share of a core of the probe beside the agent, as long as it prints lines."""
     with tempfile.TemporaryDirectory() as name:
         file = _device_file(Path(name))
         words = [sys.executable, "-m", "bastion.agent.usage.probe", "0.05", str(file)]

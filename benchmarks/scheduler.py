@@ -1,12 +1,12 @@
 """
-What a cycle of the scheduler may take, and what it takes: one table, each row met or missed.
+The limits of a scheduler cycle and its measured time: one table, each row met or missed.
 
     python -m benchmarks.scheduler [--only TEXT] [--search N] [--long] [--trace PHILLY.csv]
 
-Milliseconds and seconds are of processor time, medians of several runs; of a hard state that of its
-longest cycle. `--search` changes a small state at random N times and reports the worst it found: it
-counts function calls, so it finds the same on every machine. `--long` adds whole simulations, which
-take minutes; one of them needs the trace.
+Milliseconds and seconds are CPU time, medians of several runs; for a hard state, that of its
+longest cycle. `--search` changes a small state at random N times and reports the worst it found. It
+counts function calls, so the result is the same on every machine. `--long` adds whole simulations,
+which take minutes; one of them needs the trace.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from benchmarks.simulate import philly, rounds
 from benchmarks.table import show
 
 WAITED_S = 14_400.0
-"""Twice as long as it takes until a planned start is due to a gang."""
+"""Twice the time until a gang is due for a planned start."""
 SMALL = Shape()
 """Where the search begins."""
 PROMISED = "cycles until all are promised"
 RUNS = 3
-"""Of a hard state; all of them go through the same cycles."""
+"""Of a hard state; all runs go through the same cycles."""
 
 
 class Limit(NamedTuple):
-    """What is measured of one state, and what is wanted."""
+    """What is measured of one state, and its limit."""
 
     what: str
     wanted: float
@@ -64,7 +64,7 @@ class Limit(NamedTuple):
 
 
 def everyday(jobs: int, wanted: tuple[float, float, float], aged: float) -> Iterator[Limit]:
-    """Little changed, nothing changed and from nothing: `jobs` of 100 projects, 1,000 machines."""
+    """Yield the everyday states, from no change to a cold start: 100 projects, 1,000 machines."""
     name = f"{jobs:,} jobs"
 
     def little() -> float:
@@ -81,12 +81,12 @@ def everyday(jobs: int, wanted: tuple[float, float, float], aged: float) -> Iter
 
 @cache
 def full_of(jobs: int) -> Snapshot:
-    """All machines are in use, but for what ten jobs have left; the other jobs wait."""
+    """Return a state with all machines in use, except what ten jobs left; the other jobs wait."""
     return changed(admitted(snapshot_of(jobs)))
 
 
 def waited(snapshot: Snapshot) -> Snapshot:
-    """All jobs that wait came hours ago."""
+    """Return a state in which all waiting jobs arrived hours ago."""
     jobs = {
         name: job if job.is_admitted else replace(job, queued_at=job.queued_at - WAITED_S)
         for name, job in snapshot.jobs.items()
@@ -95,7 +95,7 @@ def waited(snapshot: Snapshot) -> Snapshot:
 
 
 def unchanged_ms(snapshot: Snapshot, cycles: int = 5) -> float:
-    """Milliseconds of a cycle that finds everything as the last one left it."""
+    """Return the milliseconds of a cycle that finds everything as the last one left it."""
     memory = Memory()
     for number in range(3):
         snapshot = admitted(snapshot, decide(snapshot, NOW + number, memory))
@@ -105,7 +105,7 @@ def unchanged_ms(snapshot: Snapshot, cycles: int = 5) -> float:
 
 
 def hard(name: str, wanted_s: float) -> Iterator[Limit]:
-    """The longest cycle of a hard state, and how soon all its promises were made."""
+    """Yield the longest cycle of a hard state, and how soon all its promises were made."""
     runs: list[Cycles] = []
 
     def longest_s() -> float:
@@ -119,7 +119,7 @@ def hard(name: str, wanted_s: float) -> Iterator[Limit]:
 
 
 def simulations(trace: str) -> Iterator[Limit]:
-    """Whole simulations, event by event and in rounds."""
+    """Yield whole simulations, event by event and in rounds."""
     busy = Recipe(jobs=13_600, per_hour=8.0)
 
     def seconds(row: dict[str, object]) -> float:
@@ -141,18 +141,18 @@ WANTED_S = {
     "no two alike, 4,000 jobs": 0.4,
     "no two alike, 10,000 jobs": 0.6,
 }
-"""Of the hard states; half a second where it does not say."""
+"""Of the hard states; half a second for the others."""
 PROMISED_AFTER = {
     "half the projects return, 1,000 machines": 5,
     "half the projects return, 2,000 machines": 5,
     "gangs return": 5,
     "99 projects return to what one borrows": 12,
 }
-"""Cycles after which all is promised, at most."""
+"""Maximum number of cycles after which everything is promised."""
 
 
 def limits(*, is_long: bool, trace: str) -> Iterator[Limit]:
-    """Everything that is wanted, in the order of the table."""
+    """Yield all limits, in the order of the table."""
     yield from everyday(10_000, (25, 5, 150), aged=25)
     yield from everyday(50_000, (60, 5, 500), aged=60)
     for name in SHAPES:
@@ -162,7 +162,7 @@ def limits(*, is_long: bool, trace: str) -> Iterator[Limit]:
 
 
 def worst(tries: int) -> dict[str, object]:
-    """The worst small state that a search found, and what its longest cycle takes here."""
+    """Return the worst small state that a search found, and the time of its longest cycle here."""
     calls, shape = search(tries, SMALL)
     plain = {name: getattr(SMALL, name) for name in shape.__dataclass_fields__}
     differs = {name: getattr(shape, name) for name in plain if getattr(shape, name) != plain[name]}
@@ -175,7 +175,7 @@ def worst(tries: int) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 where anything is missed."""
+    """Print the table; return 1 if anything is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="rows with this text")
     parser.add_argument("--search", type=int, default=0, metavar="N", help="changes to try")

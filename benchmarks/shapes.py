@@ -1,10 +1,10 @@
 """
 Hard states for `decide`, and a search for harder ones; `benchmarks.scheduler` measures them.
 
-Each state is decided cycle after cycle, as the bastion does, with the plan of one cycle in the
-state of the next. The search changes the parameters of a small state at random and keeps whatever
-makes the longest cycle longer. It counts function calls, not seconds: so it finds the same
-everywhere.
+Each state is decided cycle after cycle, as in the bastion: the plan of one cycle is part of the
+state of the next. The search changes the parameters of a small state at random and keeps each
+change that makes the longest cycle longer. It counts function calls, not seconds, so it finds the
+same everywhere.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class Shape:
     machines: int = 100
     projects: int = 10
     priorities: int = 1
-    """How many different priorities jobs have."""
+    """Number of different priorities of jobs."""
     users: int = 5
     has_own_limits: bool = False
-    """Whether each job has a limit of its own, so no two jobs are alike."""
+    """Whether each job has its own limit, so that no two jobs are alike."""
     gangs: float = 0.2
-    """The part of the jobs that are gangs of two to eight replicas."""
+    """The fraction of the jobs that are gangs of two to eight replicas."""
     largest: int = 8
-    """Devices that one replica asks for, at most."""
+    """Maximum number of devices that one replica requests."""
     holding: float = 0.5
-    """The part of the jobs that hold devices before the others come."""
+    """The fraction of the jobs that hold devices before the others arrive."""
     by: str = "project"
-    """Which are these: those of some projects or of one, those of low priority, or any."""
+    """Which jobs these are: those of some projects or of one, those of low priority, or any."""
     groups: int = 0
-    """The projects are in so many equal groups, or each is in one of its own."""
+    """Number of equal groups of the projects; 0: no groups."""
     pools: int = 1
-    """Each job names one of so many pools; or gangs keep to one, where they are racks."""
+    """Number of pools, one of which each job names; or racks, within which each gang stays."""
     are_racks: bool = False
     asks: str = "devices"
-    """For what: `devices`, devices and `amounts` of its own, `whole` machines, or `nothing`."""
+    """What jobs request: `devices`, devices and other `amounts`, `whole` machines, or `nothing`."""
     hosts: int = 0
-    """Each job names so many hosts of its own; every other one, a machine among them."""
+    """Number of different hosts that each job names; every other job also names a machine."""
     has_limits: bool = False
     """Whether jobs have one of a few limits; those without run until they end."""
     waited_s: float = 1_000.0
@@ -128,7 +128,7 @@ SHAPES: Mapping[str, Shape] = {
 
 
 def state_of(shape: Shape, seed: int = 1) -> Snapshot:
-    """Return a state: some jobs hold devices past their minimum runtime, and the others come."""
+    """Return a state: some jobs hold devices past their minimum runtime, and the others arrive."""
     random = Random(seed)
     plain = snapshot_of(shape.jobs, shape.projects, shape.machines, seed)
     if shape.groups:
@@ -180,7 +180,7 @@ def _asked(shape: Shape, devices: int, number: int) -> Amounts:
 
 
 def _in_pools(snapshot: Snapshot, pools: int) -> Snapshot:
-    """Deal the machines out to so many pools."""
+    """Distribute the machines over that many pools."""
     if pools == 1:
         return snapshot
     dealt = enumerate(snapshot.machines.items())
@@ -216,28 +216,28 @@ def carried_out(snapshot: Snapshot, plan: Plan, now: float) -> Snapshot:
 
 
 class Cycles(NamedTuple):
-    """What it took until nothing moved any more."""
+    """The cycles until nothing moved any longer."""
 
     costs: list[float]
     """Of every cycle."""
     promised_after: int
     """Cycles until the last promise was made."""
     plan: Plan
-    """That of the last cycle."""
+    """The plan of the last cycle."""
 
 
 def milliseconds(run: Callable[[], Plan]) -> tuple[float, Plan]:
-    """Processor time of `run`."""
+    """Return the CPU time of `run`."""
     seconds, plan = taken_s(run)
     return 1_000 * seconds, plan
 
 
 def calls(run: Callable[[], Plan]) -> tuple[float, Plan]:
     """
-    How often `run` calls functions of the scheduler and of the quota: the same on every machine.
+    Return how often `run` calls functions of the scheduler and quota: the same on every machine.
 
-    Not counted is what a process does when it likes: it collects garbage, and it compiles the
-    `__init__` of values once some were made.
+    What a process does at times of its own choice does not count: garbage collection, and compiling
+    the `__init__` of values after some were created.
     """
     profile = Profile()
     plan = profile.runcall(run)
@@ -245,7 +245,7 @@ def calls(run: Callable[[], Plan]) -> tuple[float, Plan]:
 
 
 def _counts(code: CodeType | str) -> bool:
-    if isinstance(code, str):  # a function of Python itself
+    if isinstance(code, str):  # a built-in function
         return False
     return code.co_filename.startswith(_COUNTED) and code.co_filename != quota.value.__file__
 
@@ -258,7 +258,7 @@ def cycles_of(
     most: int = MOST_CYCLES,
     cost: Callable[[Callable[[], Plan]], tuple[float, Plan]] = milliseconds,
 ) -> Cycles:
-    """Decide the state of `shape` until nothing moves, and say what each cycle cost."""
+    """Decide the state of `shape` until nothing moves; return what each cycle cost."""
     snapshot, memory = state_of(shape), Memory()
     costs: list[float] = []
     promised_after = 0
@@ -299,7 +299,7 @@ def mutated(shape: Shape, random: Random) -> Shape:
 
 
 def search(tries: int, start: Shape, seed: int = 1) -> tuple[float, Shape]:
-    """The calls of the longest cycle that so many random changes of `start` lead to, and where."""
+    """Return the calls of the longest cycle after random changes of `start`, and its shape."""
     random, worst = Random(seed), start
     most = max(cycles_of(worst, most=6, cost=calls).costs)
     for _ in range(tries):

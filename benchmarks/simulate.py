@@ -1,4 +1,4 @@
-"""How fast simulations are: the Philly trace, rounds of published studies, and growth per job."""
+"""The speed of simulations: the Philly trace, rounds of published studies, and growth per job."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Row = dict[str, object]
 
 def timed(what: str, setup: Setup, workload: Workload, wanted_s: float | None = None) -> Row:
     """
-    Processor seconds of one simulation, on one core, and what it came to.
+    Measure the CPU seconds of one simulation, on one core, and its outcome.
 
     Args:
         what: Names the row.
-        setup: What it runs on.
+        setup: Its machines and policies.
         workload: Its jobs.
-        wanted_s: What we want it to take, where we want a number.
+        wanted_s: The intended time, if there is one.
     """
     began = process_time()
     result = simulated(setup, workload)
@@ -46,7 +46,7 @@ def timed(what: str, setup: Setup, workload: Workload, wanted_s: float | None = 
 
 
 def philly(path: str, machines: str, first: int) -> Row:
-    """The first jobs of the trace, or all of it, with the default policy."""
+    """Measure the first jobs of the trace, or all of it, with the default policy."""
     trace = read_trace(path)
     jobs = list(trace.jobs[:first]) if first else list(trace.jobs)
     setup = Setup(cluster=cluster_of(machines))
@@ -55,7 +55,7 @@ def philly(path: str, machines: str, first: int) -> Row:
 
 
 def rounds(recipe: Recipe, *, strict: bool) -> Row:
-    """LAS in rounds of 300 s on 32 machines of four."""
+    """Measure LAS in rounds of 300 s on 32 machines of four."""
     setup = Setup(cluster=cluster_of("32x4"), order="las", round_s=300.0, strict_walk=strict)
     walk = "strict walk" if strict else "the scheduler's cycle"
     tracked = ", 1,001 tracked" if recipe.tracked else ""
@@ -67,9 +67,10 @@ def rounds(recipe: Recipe, *, strict: bool) -> Row:
 
 def growth() -> Iterator[Row]:
     """
-    The same overload for longer and longer: the backlog grows, the cost of a job should not.
+    Measure the same overload for increasing durations: the cost per job should not grow.
 
-    Under the default policy projects have shares: jobs borrow, are promised to and planned for.
+    The backlog grows. Under the default policy projects have shares: jobs borrow, and get promises
+    and planned starts.
     """
     for jobs in (125, 250, 500, 1000):
         workload = generated(Recipe(jobs=jobs, load=2.0, projects=12, seed=3), 32)

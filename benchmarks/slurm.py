@@ -1,8 +1,8 @@
 """
-A Slurm of one node on this machine, for benchmarks that print its figures beside Bastion's.
+A one-node Slurm on this machine, for benchmarks that print its figures beside Bastion's.
 
 It needs the programs of Debian's `slurm-wlm` and `munge`, and root; without them `slurm` yields
-None. Everything of it is in a temporary folder, and it is stopped when the benchmark ends.
+None. All its files are in a temporary folder, and it is stopped when the benchmark ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ONE = Cluster(
 
 @contextlib.contextmanager
 def slurm() -> Iterator[Slurm | None]:
-    """Yield a Slurm of one node with `SLOTS` processors; None where it cannot run."""
+    """Run a Slurm of one node with `SLOTS` CPUs; None if it cannot run."""
     if os.geteuid() != 0 or not all(map(shutil.which, PROGRAMS)):
         yield None
         return

@@ -2,7 +2,7 @@
 How long the operations of a store take: medians, in microseconds.
 
     python -m benchmarks.store                                a folder here, and the memory
-    python -m benchmarks.store gs://bucket/scratch s3://...   any stores; they are left as found
+    python -m benchmarks.store gs://bucket/scratch s3://...   any stores; they are left unchanged
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BODY = b"x" * 1000
 
 
 def operations(store: ObjectStore) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Return the operations by name, each to be run repeatedly."""
+    """Yield the operations by name, each to be run repeatedly."""
     version = store.create("bench/root", BODY).version
     made, deleted = itertools.count(), itertools.count()
 
@@ -42,7 +42,7 @@ def operations(store: ObjectStore) -> Iterator[tuple[str, Callable[[], object]]]
 
 
 def measure(url: str) -> dict[str, float]:
-    """Medians of every operation of the store at `url`, which is then cleared."""
+    """Return the medians of every operation of the store at `url`, which is then cleared."""
     store = open_store(url, makes_root=True)
     crowd = CROWD if url.startswith(("file:", "memory:")) else CROWD // 10
     try:
@@ -61,7 +61,7 @@ def measure(url: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure the stores that the command line names, one column each."""
+    """Measure the stores that the command line names, one per column."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         urls = sys.argv[1:] or [f"file://{folder}", "memory:"]
         tables = {url: measure(url) for url in urls}

@@ -1,8 +1,8 @@
 """
 How every benchmark prints: the machine it ran on, then one table of medians.
 
-A median of several runs, because one run on a shared machine says little; never the best run, which
-no user will see. Numbers are printed, not asserted: tests do not measure time.
+It uses the median of several runs, because one run on a shared machine says little, and no user
+will see the best run. Numbers are printed, not asserted: tests do not measure time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import median
 
 
 def machine() -> str:
-    """This machine in one line: processor, cores we may use, Python."""
+    """Return this machine in one line: CPU, cores we can use, Python."""
     cores = len(os.sched_getaffinity(0))
     return f"{_processor()}, {cores} cores, Python {platform.python_version()}"
 
@@ -25,11 +25,11 @@ def median_of(
     runs: int, measured: Callable[[], object], *, clock: Callable[[], float] = time.perf_counter
 ) -> float:
     """
-    Seconds that `measured()` takes: the median of `runs` runs, after one that is not counted.
+    Return the seconds that `measured()` takes: the median of `runs` runs, after a warm-up.
 
-    The first run pays for imports and empty caches; measure those on purpose or not at all. What
-    only computes, on one thread, is best measured by `time.process_time`: other programs on the
-    machine then count less.
+    The first run pays for imports and empty caches; measure those deliberately or not at all. Pure
+    computation on one thread is best measured with `time.process_time`, which is less affected by
+    other programs on the machine.
     """
     measured()
     return median(_seconds(measured, clock) for _ in range(runs))
@@ -39,7 +39,7 @@ def show(rows: Sequence[Mapping[str, object]]) -> None:
     """
     Print the machine, then `rows` as aligned columns under the first row's keys.
 
-    Seconds are best given in a column named for its unit, such as `median_ms`.
+    Seconds are best shown in a column named for its unit, such as `median_ms`.
     """
     print(machine())
     if not rows:
@@ -58,10 +58,10 @@ def show(rows: Sequence[Mapping[str, object]]) -> None:
 
 def show_limits(rows: Sequence[tuple[str, float, float]]) -> int:
     """
-    Print what is measured beside its limit, both in the unit that each text names.
+    Print measurements beside their limits, both in the unit that each text names.
 
     Returns:
-        The exit code: 1 where a limit is missed, else 0.
+        The exit code: 1 if a limit is missed, else 0.
     """
     missed = [measured > limit for _, limit, measured in rows]
     verdicts = {False: "held", True: "MISSED"}
@@ -87,7 +87,7 @@ def _cell(written: object) -> str:
 
 
 def _processor() -> str:
-    """The processor's own name; Linux keeps it in /proc, elsewhere the architecture must do."""
+    """Return the CPU's own name; Linux has it in /proc, elsewhere the architecture must do."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,9 +1,10 @@
 """
 From a submission to the first line of its log, with code and a Python environment, cold and warm.
 
-Run it with `python -m benchmarks.warm`; it leaves nothing behind. The bastion is a process of its
-own on a folder, its machine too. Cold, the environment is built, with `venv` and `pip` or with uv
-where that is in the PATH; warm, one line of the code was changed and the lock file was not.
+Run it with `python -m benchmarks.warm`; it leaves nothing behind. The bastion is its own process on
+a folder, and so is its machine. For a cold start the environment is built, with `venv` and `pip` or
+with uv if it is in the PATH. For a warm start, one line of the code was changed but the lock file
+was not.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RUNS = 7
 
 
 def main() -> None:
-    """Submit once cold, then again and again."""
+    """Submit once cold, then repeatedly."""
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder, "code")
         code.mkdir()

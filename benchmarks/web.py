@@ -1,4 +1,4 @@
-"""The page: how soon it answers, and its memory, with 10,000 queued and 2,000 running jobs."""
+"""The page: how fast it answers, and its memory, with 10,000 queued and 2,000 running jobs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def main() -> None:
 
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[psutil.Process, str]]:
-    """The process of a page server, and its host and port."""
+    """Run a page server; yield its process, host and port."""
     words = [sys.executable, "-m", "launch.cli", "web", f"--root=file://{folder}", "--port=0"]
     env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[1]))
     with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as child:
@@ -87,10 +87,10 @@ def served(folder: Path) -> Iterator[tuple[psutil.Process, str]]:
 
 def measured(what: str, process: psutil.Process, host: str, path: str) -> dict[str, object]:
     """
-    The median time to the first byte and to the last one, of answers after the first.
+    Return the median time to the first and to the last byte, of answers after the first.
 
-    The first one has a column of its own: it reads what the others find in memory. On a machine
-    that others use, the processor time of an answer says more than these.
+    The first answer has its own column: it reads what the others find in memory. On a machine that
+    others use, the CPU time of an answer is more meaningful than these.
     """
     cold = asked(host, path)
     while b"data-pending" in asked(host, path, encoding="identity").data:
@@ -104,10 +104,10 @@ def measured_anew(
     process: psutil.Process, host: str
 ) -> tuple[dict[str, object], list[tuple[float, float]]]:
     """
-    The same of periods of the timeline that no reader has looked at: none of them is known.
+    Measure periods of the timeline that no reader has looked at, so that none of them is known.
 
-    Each is waited for until it has what the record says, so that none waits for another; with it
-    comes how long that took on the clock and in processor time.
+    Each is awaited until it shows the record, so that none waits for another; the elapsed time and
+    CPU time of that are returned too.
     """
     answered_s(process, host, RUNS)
     cold = asked(host, _period(RUNS + 1))
@@ -121,13 +121,13 @@ def measured_anew(
 
 
 def answered_late(process: psutil.Process, host: str, number: int) -> tuple[float, float]:
-    """How long a new period takes when the tables of the record are too old for it."""
+    """Return how long a new period takes when the tables of the record are too old for it."""
     time.sleep(TABLES_KEPT_S)
     return answered_s(process, host, RUNS + 2 + number)
 
 
 def answered_s(process: psutil.Process, host: str, number: int) -> tuple[float, float]:
-    """How long it takes until the page of a period has what the record says: clock, processor."""
+    """Return how long it takes until the page of a period shows the record: elapsed, CPU time."""
     began, path = time.perf_counter(), _period(number)
     before = _spent_s(process, *process.children())
     while b"data-pending" in asked(host, path, encoding="identity").data:
@@ -147,7 +147,7 @@ class Answer:
 
 
 def asked(host: str, path: str, *, encoding: str = "gzip") -> Answer:
-    """Ask for a page by a line of its own."""
+    """Request a page on its own connection."""
     line = http.client.HTTPConnection(host, timeout=120)
     began = time.perf_counter()
     line.request("GET", path, headers={"accept-encoding": encoding})
@@ -177,7 +177,7 @@ def _spent_s(*processes: psutil.Process) -> float:
 
 
 def _period(number: int) -> str:
-    """The address of a day of the timeline that begins at another moment each."""
+    """Return the address of a day of the timeline, different for each number."""
     begin = NOW - 5 * 86400.0 + 3600.0 * number
     moments = (datetime.fromtimestamp(at, UTC) for at in (begin, begin + 86400.0))
     since, until = (f"{moment:%Y-%m-%dT%H:%M:%S}" for moment in moments)

@@ -195,10 +195,7 @@ def _budgets(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def queued_at(row: Mapping[str, Any]) -> float | None:
-    """
-    Return when the job in `row` last joined the queue; its submission, if an older bastion wrote
-    it.
-    """
+    """Return when the job in `row` joined the queue; from an older bastion, its submission."""
     at: float | None = row.get("queued_at", row.get("submitted_at"))
     return at
 

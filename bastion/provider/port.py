@@ -114,8 +114,7 @@ class TellsRights(Protocol):
 
     def lacking(self) -> tuple[str, ...]:
         """
-        Return what prevents this identity from creating or deleting machines, in the provider's
-        words.
+        Return why this identity cannot create or delete machines, in the provider's words.
 
         Raises:
             ProviderError: That cannot be found out now.

@@ -224,10 +224,7 @@ class Engine:
     # What the scheduler wants
 
     def _carry_out(self, plan: Plan) -> bool:
-        """
-        Carry out `plan`; return whether anything moved, or whether the next cycle is due
-        immediately.
-        """
+        """Carry out `plan`; return whether anything moved, or the next cycle is due now."""
         state, moved = self.state, False
         for promise in plan.promises:
             if promise.within_share:

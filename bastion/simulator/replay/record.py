@@ -157,10 +157,7 @@ def _held_s(row: AttemptRow) -> float:
 
 
 def _begin_s(row: AttemptRow) -> float:
-    """
-    Return how long after its admission an attempt started to run; its running time counts from
-    then.
-    """
+    """Return how long after its admission an attempt ran; its running time counts from then."""
     if row.started_at is None or row.admitted_at is None:
         return math.inf
     return row.started_at - row.admitted_at

@@ -131,10 +131,7 @@ class Life:
         return min(done, self.ready_at + max(limit, self.job.longest_s))
 
     def part_before(self, at: float, now: float) -> set[float]:
-        """
-        Return the recorded times at which replicas of an attempt that ends `at` are gone before
-        that.
-        """
+        """Return the recorded times when replicas of an attempt are gone before it ends `at`."""
         number = len(self.spans)
         parts = self.job.parts[number] if number < len(self.job.parts) else ()
         if len(parts) == self.job.replicas:
