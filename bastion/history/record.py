@@ -69,8 +69,7 @@ class Record:
     Args:
         store: The bucket.
         url: Its URL. Files of a folder are read in place; those of a cloud are fetched once and
-            kept in
-            the user's cache, since they never change. Empty: they are not kept.
+            kept in the user's cache, since they never change. Empty: they are not kept.
     """
 
     def __init__(self, store: ObjectStore, url: str = "") -> None:
@@ -108,8 +107,7 @@ class Record:
             tables: The required tables.
             is_closed: Let SQL access only these views, and `waiting`: for a user's SQL.
             has_code: Also fill `code` and `code_commit` of rows that are in no file yet, which
-                reads the
-                spec of each of their launches.
+                reads the spec of each of their launches.
 
         Raises:
             MissingExtraError: DuckDB is not installed.

@@ -46,8 +46,7 @@ def due_at(
         started_at: When the process started.
         waiting_since: When the oldest pending byte was seen.
         urgent_until: When the time ends in which a user follows the log, or is likely to read it
-            after
-            an event.
+            after an event.
     """
     if size_bytes <= shipped_bytes:
         return None

@@ -25,7 +25,7 @@ _SUFFIX = ".log"
 
 
 class LogMismatchError(BastionError):
-    """A segment exists with other bytes than this log's, so nothing more may be written."""
+    """A segment with different bytes exists, so nothing more may be written."""
 
 
 def segment_key(prefix: str, offset: int) -> str:

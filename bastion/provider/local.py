@@ -74,9 +74,8 @@ class LocalProvider:
         clock: Its wall clock gives the age of the folders.
         command: Starts an agent.
         build: Identifies this build of Bastion, whose agents run here; agents of others are
-            restarted.
-            Empty: for a caller that only lists and deletes machines; agents and old work stay
-            unchanged.
+            restarted. Empty: for a caller that only lists and deletes machines; agents and old work
+            stay unchanged.
         keep_work_s: How long files of jobs are kept, including those of a machine that is gone.
         run_as: The user that jobs run as; empty: the one that agents run as.
         permit_s: How long jobs keep running while their agent cannot reach a store; 0: forever.

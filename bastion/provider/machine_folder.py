@@ -69,7 +69,7 @@ def lives(path: Path) -> bool:
 
 
 def started(pid: int) -> int:
-    """Return when `pid` was started, in clock ticks since boot; 0 if no such process lives."""
+    """Return when `pid` was started, in clock ticks since boot; 0 if it does not exist."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -87,8 +87,7 @@ class Provider(Protocol):
 
         Raises:
             NoCapacityError: Nothing more of the batch will be created here now: the zone is sold
-                out, or a
-                limit of the account is reached.
+                out, or a limit of the account is reached.
             ProviderRefusedError: Nothing was created: permissions are missing, or a setting is
                 wrong.
             ProviderUnavailableError: It cannot be reached now; the outcome is unknown.

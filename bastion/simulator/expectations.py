@@ -168,7 +168,7 @@ def _named(reason: str, state: State) -> str:
 
 
 def _is_over(spent: Collection[tuple[str, str]], state: State, life: Life) -> bool:
-    """Whether a budget that is `spent` keeps it from starting."""
+    """Whether a budget that is `spent` prevents it from starting."""
     chain = state.quota.chain(life.job.project)
     return any((node.name, life.job.type) in spent for node in chain)
 

@@ -41,7 +41,7 @@ BY_SERVICE = ("srtf", "las", "tiresias", "max-min", "optimus")
 TURNS = ("las", "max-min", "optimus")
 """Orders under which equal jobs take turns."""
 IN_ROUNDS = ("fifo", "priority")
-"""Orders under which jobs yield only if they are named for rounds, as in published studies."""
+"""Orders under which running jobs yield if named together with rounds, as in published studies."""
 
 
 @value

@@ -59,8 +59,8 @@ class Ec2Provider:
 
     Args:
         pool: Its zones are Amazon's zones. New machines are created in the region of the first
-            zone.
-            Machines in the regions of the others, such as after a move, are listed and deleted.
+            zone. Machines in the regions of the others, such as after a move, are listed and
+            deleted.
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
         connect: Creates an EC2 client for a region; called once per region, at its first use.

@@ -60,7 +60,7 @@ def instance_of(said: Mapping[str, Any], owner: str) -> Instance:
 
 
 def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:
-    """Return one machine; if several instances have its name, it has the most alive state."""
+    """Return one machine; if several instances have its name, the most active state counts."""
     first = min(
         instances, key=lambda each: (_LIVELIEST.index(each.state), each.created_at, each.id)
     )

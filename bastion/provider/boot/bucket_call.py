@@ -35,8 +35,7 @@ def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
             with open(path, "rb") as file:
                 return file.read()
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        # The folder store also writes its temporary files here: next to the object they would be
-        # listed.
+        # As the folder store does: next to its object, the temporary file would be listed.
         keep(path, data.decode(), "%s/.tmp/%s.boot.tmp" % (folder, os.urandom(8).hex()))
         return b""
     if parts.scheme == "gs":

@@ -40,14 +40,14 @@ _CLOUDS = {
     "slurm": "slurm",
     "kubernetes": "kubernetes",
 }
-"""Providers whose machines query there when they will be taken back, and the kind of each."""
+"""Providers whose machines can see that they will be taken back, and the kind of each."""
 _HALTS = {
     "gce": "shutdown -h now",
     "ec2": "shutdown -h now",
     "slurm": "exit 1",
     "kubernetes": "exit 0",  # failed pods are started again
 }
-"""What deletes an orphan, by kind."""
+"""Command by which an orphan ends itself, by kind."""
 
 
 @value

@@ -37,7 +37,7 @@ _LEAST_DISK_GIB = 10
 NOTICE_ATTRIBUTE = "bastion-preemption-notice-s"
 """Metadata key of a VM: its agent reads how many seconds ahead a preemption is announced."""
 _NOTICES = {"120s": 120}
-"""The only notice period longer than 30 s that Compute Engine accepts."""
+"""The only notice before the usual 30 s that Compute Engine accepts."""
 _YES, _NO = "true", "false"
 ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z][a-z0-9]*")
 ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")

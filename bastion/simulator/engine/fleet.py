@@ -42,7 +42,7 @@ class Fleet:
         """Machines that are being created, and when each is ready."""
         self._count = 0
         self.has_changed = False
-        """Whether machines came or went at the last moment."""
+        """Whether the last call of `happen` added or removed machines."""
         self._began: float | None = None
         if costs.mtbf_s:
             for name in state.machines:

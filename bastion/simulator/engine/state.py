@@ -51,8 +51,7 @@ class State:
         shows_all: Show the scheduler every waiting job.
         attained: The device time of jobs before the beginning, by ID, in seconds.
         reports: Give policies for every job `attained_s`, the time for which it has held devices,
-            if
-            its record does not say it, `remaining_s` of work, and `progress`.
+            if its record does not say it, `remaining_s` of work, and `progress`.
     """
 
     def __init__(

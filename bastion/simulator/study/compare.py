@@ -31,8 +31,7 @@ def run_points(points: Sequence[Point], *, cores: int = 0, told: Told | None = N
 
     Args:
         points: Labelled so that they can be told apart. Each runs in its own process, unless it is
-            the
-            only one.
+            the only one.
         cores: How many run at the same time; 0 for as many as there are.
         told: Called now and then with their progress.
 

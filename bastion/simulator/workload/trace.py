@@ -55,8 +55,7 @@ def read_trace(
 
     Args:
         path: A file that ends with `.csv`, `.json` or `.jsonl`; one with another name that begins
-            like
-            a JSON array is read as `.json`, and every other as `.csv`.
+            like a JSON array is read as `.json`, and every other as `.csv`.
         skip_bad: Skip rows with problems; they are in `skipped` of the workload.
         fits: If it says that a job can never run, that is a problem of its row.
         first: Read only that many jobs, in the order of submission; rows behind them may be bad. 0:
@@ -64,8 +63,7 @@ def read_trace(
 
     Raises:
         SpecError: The file cannot be read, a column is missing or unknown, or rows are bad: lists
-            every
-            problem, with its line.
+            every problem, with its line.
     """
     path = Path(path)
     try:

@@ -19,7 +19,7 @@ CHUNK_BYTES = 64 << 10
 
 @value
 class Printed:
-    """A piece of what a look found."""
+    """Part of the output found by one look."""
 
     text: str
     """Finished lines, to be appended to the shown text."""

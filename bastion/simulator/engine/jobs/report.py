@@ -23,11 +23,11 @@ class Report(Mapping[str, float]):
     """
     What a job has had and what is left of it, at the time of `moment`.
 
-    Nothing is worked out for the many jobs and numbers that no policy asks for.
+    Numbers are computed only on request, because policies read few of them.
 
-        attained_s    how long it has held its devices, as far as its record does not say it
+        attained_s    how long it has held its devices, if its record does not say it
         remaining_s   work that is left
-        progress      the part of its work that is done
+        progress      the fraction of its work that is done
     """
 
     __slots__ = ("_life", "_moment")
