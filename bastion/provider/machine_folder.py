@@ -61,7 +61,7 @@ def end_agent(folder: Path) -> None:
 
 
 def lives(path: Path) -> bool:
-    """Whether the process is running that `path` records as "<pid> <start>"."""
+    """Whether the process that `path` records as "<pid> <start>" is running."""
     noted = words(path)
     if len(noted) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in noted):
         return False

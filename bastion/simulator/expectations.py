@@ -37,7 +37,7 @@ class Limits:
     max_wait_s: float = math.inf
     """The longest wait before the first start."""
     idle_s: float = 600.0
-    """How long devices may idle while a job waits that would fit on them."""
+    """How long devices may idle while a job that fits on them waits."""
 
 
 @value

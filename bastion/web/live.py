@@ -141,9 +141,7 @@ class Live:
             while True:
                 over = await run_sync(is_over)
                 found: tuple[Printed, ...] = ()
-                with suppress(
-                    BastionError
-                ):  # the bucket is unreachable: the next look may reach it again
+                with suppress(BastionError):  # the bucket may be reachable at the next look
                     found = await run_sync(tail.look)
                 for each in found:
                     data = json.dumps({"text": each.text, "unfinished": each.unfinished})

@@ -139,8 +139,7 @@ class KubernetesProvider:
         try:
             self._send(machine, pool, self._script(pool, f"printf %s {machine.name}"))
         except TakenError as error:
-            # Its labels show whether it is ours, from a request whose answer was lost, or
-            # another's.
+            # Its labels show if it is ours, created by a request whose answer was lost.
             if not any(True for _ in self._shown(machine.name)):
                 raise ProviderRefusedError(
                     f"{error.message}, and is no machine of this bastion",

@@ -256,9 +256,7 @@ def _answer(host: str, ssh: Sequence[str], code: int, out: bytes, error: bytes) 
     why = key_problem(shlex.join((*ssh, host)), told) or why
     if code == 0:
         try:
-            said = json.loads(
-                out.rpartition(b"\n")[2]
-            )  # the login's shell may print a greeting first
+            said = json.loads(out.rpartition(b"\n")[2])  # the login shell may greet before it
         except (ValueError, RecursionError):
             said, why = None, f"its answer is not JSON: {printed[-200:]!r}"
         if isinstance(said, dict) and "error" not in said:

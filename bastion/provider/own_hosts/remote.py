@@ -44,9 +44,7 @@ def main() -> int:
         answer = answer_to(said)
     except BastionError as error:
         answer = {"error": error.in_a_line}
-    sys.stdout.write(
-        "\n" + json.dumps(answer)
-    )  # starts a new line after any output of the login's shell
+    sys.stdout.write("\n" + json.dumps(answer))  # ends a line that the login shell printed
     return 0
 
 

@@ -75,7 +75,7 @@ class Fleet:
         return max([now, *(self._ready.get(name, now) for name in machines)])
 
     def happen(self, now: float) -> list[Life]:
-        """Let machines come and go that are due by now; return the jobs that lost theirs."""
+        """Let machines that are due by now come and go; return the jobs that lost theirs."""
         self.has_changed = False
         if self._began is None:
             self._began = now

@@ -1,4 +1,4 @@
-"""`Standstill`: jobs that stop one another again and again without progress of any of them."""
+"""`Standstill`: jobs that stop one another again and again while none of them makes progress."""
 
 from __future__ import annotations
 

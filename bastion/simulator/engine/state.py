@@ -372,6 +372,6 @@ def _holding(life: Life) -> Holding:
 
 
 def _units_of(life: Life) -> Amounts:
-    """Return what the replicas hold that have not ended."""
+    """Return what the replicas that have not ended hold."""
     request = life.record.request
     return (request.replicas - life.gone) * request.per_replica if life.gone else request.units
