@@ -1,5 +1,5 @@
 """
-Limits of machines and their measurements: warm and new machines, a turn, memory with a cloud.
+Limits and measurements: warm and new machines, a turn, memory with a cloud.
 
     python -m benchmarks.clouds
 

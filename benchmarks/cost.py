@@ -13,7 +13,7 @@ people read cost extra.
 Prices are list prices of standard storage in one region, in dollars for 10,000 operations. Google
 does not bill 4xx answers (a poll for a missing object, a create that lost); Amazon bills all of
 them. Source: cloud.google.com/storage/pricing, "Operation charges" (A 0.05, B 0.004);
-aws.amazon.com/s3/ pricing (0.05, 0.004) and S3 User Guide, "Billing for Amazon S3 error responses".
+aws.amazon.com/s3/pricing (0.05, 0.004) and S3 User Guide, "Billing for Amazon S3 error responses".
 Looked up 2025.
 """
 

@@ -110,7 +110,7 @@ class Ec2Vm:
             self.start()
 
     def _find(self) -> Mapping[str, Any] | None:
-        """Find the live instance by its tag, because its ID is stored nowhere."""
+        """Find the existing instance by its tag, because its ID is stored nowhere."""
         filters = [
             {"Name": f"tag:{TAG}", "Values": [self._vm.name]},
             {"Name": "instance-state-name", "Values": list(_STATES)},

@@ -29,7 +29,7 @@ from bastion.store.port import ObjectStore
 from bastion.value import value
 
 MARGIN_S = 120.0
-"""Events are sealed up to a minute after they happen, and an object is older than its commit."""
+"""Events are sealed up to a minute after they happen, and an object is newer than its commit."""
 FIRST, LAST = 20, 60
 """Segments that are read at each end of a long range."""
 ROOT_BYTES = 32 << 20
