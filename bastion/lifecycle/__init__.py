@@ -1,10 +1,10 @@
 """
 The life of a job as pure functions: its phases, its events, and how its attempts end.
 
-In come a `JobRecord`, one event and the time; out comes the record after the event. Nothing here
-reads a clock or the bucket. Read `events` first (what can happen), then `step` (the table of phases
-and events), `outcome` (how an attempt ended), `dependencies` (what a job waits for), `remark`
-(what users are told of an active job) and `suspect` (which machine is to blame).
+The input is a `JobRecord`, one event and the time; the output is the record after the event.
+Nothing here reads a clock or the bucket. Read `events` first (what can happen), then `step` (the
+table of phases and events), `outcome` (how an attempt ended), `dependencies` (what a job waits
+for), `remark` (what users see about an active job) and `suspect` (which machine is to blame).
 """
 
 from bastion.lifecycle.events import (

@@ -34,11 +34,11 @@ def dependency_events(
     ended: Iterable[Ended], *, unfinished: Container[str]
 ) -> Iterator[DependencyEnded]:
     """
-    The events that the dependents of `ended` jobs receive.
+    Yield the events that the dependents of `ended` jobs receive.
 
     Args:
         ended: In any order.
-        unfinished: Launches of which some job has not ended.
+        unfinished: Launches with a job that has not ended.
     """
     by_launch: dict[str, list[Ended]] = {}
     for each in ended:
@@ -59,11 +59,11 @@ def propagate_ends(
     apply: Callable[[str, DependenciesEnded], Ended | None],
 ) -> None:
     """
-    Apply the ends of jobs to their dependents, and again for every dependent that ends by them.
+    Apply the ends of jobs to their dependents, and so on for every dependent that they end.
 
     Args:
         ended: In any order.
-        unfinished: Launches of which some job has not ended, with the number of those jobs.
+        unfinished: Launches with a job that has not ended, with the number of those jobs.
         waiting: The dependents, by the job or launch that they wait for.
         apply: Applies an event to a dependent, and returns how that ended it, or None. The same
             event may be applied twice.
@@ -88,10 +88,10 @@ def waits_for(after: Iterable[Dependency], event: DependenciesEnded) -> bool:
 
 class NeverMet(Exception):  # noqa: N818 - a result that leaves several loops, not a fault
     """
-    A condition can never be met any more.
+    A condition can never be met now.
 
     Args:
-        text: Which condition, in words.
+        text: The condition, in words.
     """
 
     def __init__(self, text: str) -> None:
@@ -106,7 +106,7 @@ def still_awaited(
     Return the dependencies of `after` that are not met after `ends`. Idempotent.
 
     Raises:
-        NeverMet: One of the conditions can never be met any more.
+        NeverMet: One of the conditions can never be met now.
     """
     by_name: dict[str, list[DependencyEnded]] = {}
     for end in ends:
@@ -141,10 +141,11 @@ def _left(each: Dependency, event: DependencyEnded) -> Dependency | None:
 
 
 def how(outcome: Outcome) -> str:
-    """How a job ended, to follow its name: `failed (exited with code 1)`, `was cancelled`."""
+    """Return how a job ended, to follow its name: `failed (exited with code 1)`."""
     match outcome.kind:
         case (OutcomeKind.SUCCEEDED | OutcomeKind.CANCELLED) as kind:
-            # The text of a cancelled job repeats that of its dependency, so it could grow for ever.
+            # The text of a cancelled job repeats that of its dependency, so it could grow without
+            # limit.
             return state_phrase(kind)
         case kind:
             return f"{state_phrase(kind)} ({outcome.text})"

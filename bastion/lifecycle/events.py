@@ -20,7 +20,8 @@ class Admitted:
 @value
 class Withdrawn:
     """
-    The attempt is given up before any of its hosts was instructed: its machines are not made.
+    The attempt is given up before any of its hosts got an instruction: its machines are not
+    created.
 
     No agent can have heard of such an attempt, so no register needs to be revoked.
     """
@@ -73,7 +74,7 @@ class HostPrepares:
 
 @value
 class HostStarted:
-    """The processes of one host run."""
+    """The processes of one host are running."""
 
     replica: int
     host: int
@@ -89,7 +90,7 @@ class HostCheckpointed:
 
 @value
 class HostReported:
-    """The job reported numbers that policies may read."""
+    """The job reported numbers that policies can read."""
 
     replica: int
     host: int
@@ -107,7 +108,7 @@ class HostIdle:
 
 @value
 class HostUnkept:
-    """The output of one host was not kept, for the reason `text`; an empty `text` ends that."""
+    """The output of one host was not kept, for the reason in `text`; an empty `text` ends that."""
 
     replica: int
     host: int
@@ -148,12 +149,12 @@ class HostDrained:
     replica: int
     host: int
     lacks_end: bool = False
-    """Its end, which its machine writes before it tells this, is not in the bucket."""
+    """Its end, which its machine writes before reporting this, is not in the bucket."""
 
 
 @value
 class GoWanted:
-    """Every host is claimed: the barrier may open."""
+    """Every host is claimed: the barrier can open."""
 
 
 @value
@@ -168,14 +169,14 @@ class GoRevoked:
 
 @value
 class StopWanted:
-    """The attempt is to be stopped."""
+    """The attempt must be stopped."""
 
     stop: Stop
 
 
 @value
 class CancelWanted:
-    """A user wants the job ended."""
+    """A user wants to end the job."""
 
     by: str
     grace_s: float
@@ -209,7 +210,7 @@ class DependencyEnded:
     """The launch of `job`."""
     outcome: Outcome
     is_last: bool
-    """Whether every other job of `launch` has ended, with an event before this one."""
+    """Whether all other jobs of `launch` have ended, with an event before this one."""
 
 
 @value
@@ -217,8 +218,8 @@ class DependenciesEnded:
     """
     Jobs have ended that this one may wait for.
 
-    All that is known comes in one event: a job may wait for a hundred others, and thousands of jobs
-    for the same ones.
+    One event has everything that is known: a job can wait for a hundred others, and thousands of
+    jobs for the same ones.
     """
 
     ends: tuple[DependencyEnded, ...]

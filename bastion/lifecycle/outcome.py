@@ -1,5 +1,5 @@
 """
-How an attempt ended: one table from the reports of its hosts and the stop requested before.
+How an attempt ended: one table from the reports of its hosts and the stop requested earlier.
 
 | report of the hosts                               | requested    | outcome                       |
 |---------------------------------------------------|--------------|-------------------------------|
@@ -13,16 +13,16 @@ How an attempt ended: one table from the reports of its hosts and the stop reque
 | exited after a preemption notice, not *finished*  | preempt      | preempted, requeued           |
 | exited after another job of the launch failed     | -            | stopped, requeued             |
 | the first replica succeeded, and it decides       | anything     | succeeded                     |
-| never started, its machines could not be made     | no machines  | stopped, requeued             |
+| never started, its machines were not created      | no machines  | stopped, requeued             |
 | exited long ago, and its end was deleted unread   | end missing  | lost (next attempt, or lost)  |
 | all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
 
-A replica that was stopped because of a sibling is never the cause. Where the first replica decides,
-nothing else counts once it has succeeded, and with `on_failure="continue"` no failure of another
-does: it is named beside. A lost machine takes precedence over a failure: the replicas that
-communicate with it fail within seconds, long before the loss is known. A failed clean-up
-(`on_end`), bytes missing from the logs and output that was not kept are named in the text and do
-not change the outcome.
+A replica that was stopped because of a sibling is never the cause. If the first replica decides,
+nothing else counts once it has succeeded. With `on_failure="continue"`, a failure of another
+replica does not count either; the text only mentions it. A lost machine takes precedence over a
+failure: the replicas that communicate with it fail within seconds, long before the loss is known.
+The text mentions a failed clean-up (`on_end`), bytes missing from the logs and output that was not
+kept; they do not change the outcome.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
 
 
 def unkept_text(attempt: Attempt) -> str:
-    """Why the output of the first host was not kept of which that is so; empty if all are kept."""
+    """Return why the first host with unkept output did not keep it; empty if all output is kept."""
     told = ((r, state.unkept) for r, _, _, state in attempt.each_host() if state.unkept)
     replica, why = next(told, (0, ""))
     where = f" of replica {replica}" if len(attempt.placement) > 1 else ""
@@ -72,7 +72,7 @@ def unkept_text(attempt: Attempt) -> str:
 
 
 def unkept_news(before: Attempt | None, after: Attempt | None) -> str:
-    """What became of the output since `before`; empty if it was told already."""
+    """Return what happened to the output since `before`; empty if nothing is new."""
     if before is None or after is None or unkept_text(before) == unkept_text(after):
         return ""
     return unkept_text(after) or "its output is kept again"
@@ -111,19 +111,19 @@ def _outcome(job: JobRecord, attempt: Attempt, ends: list[tuple[int, End]]) -> O
 
 
 def failed_first(end: End) -> bool:
-    """Whether this host failed by itself: it was neither stopped nor lost."""
+    """Whether this host failed on its own: it was neither stopped nor lost."""
     if _was_hung(end):
         return True
     return end.kind == "setup_failed" or end.out_of_memory or end.first_failed is not None
 
 
 def first_succeeded(attempt: Attempt) -> bool:
-    """Whether every host of the first replica has ended, by itself and well."""
+    """Whether every host of the first replica has ended successfully on its own."""
     return all(state.end is not None and _is_success(state.end) for state in attempt.hosts[0])
 
 
 def first_failed(attempt: Attempt) -> bool:
-    """Whether a host of the first replica has failed by itself."""
+    """Whether a host of the first replica has failed on its own."""
     return any(state.end is not None and failed_first(state.end) for state in attempt.hosts[0])
 
 
@@ -158,9 +158,9 @@ def _own_failure(attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome | Non
 
 def _failed_beside(job: JobRecord, attempt: Attempt, outcome: Outcome) -> str:
     """
-    Which replicas failed by themselves, and did not decide, while the first one ran; or empty.
+    Return which replicas failed on their own, without deciding, while the first one ran; or empty.
 
-    What fails later may only have seen the first one go.
+    A later failure may only be a result of the first one's end.
     """
     if not job.first_decides or job.stops_others:
         return ""
@@ -169,7 +169,7 @@ def _failed_beside(job: JobRecord, attempt: Attempt, outcome: Outcome) -> str:
 
 
 def failed_text(attempt: Attempt, *, until: float = math.inf, apart_from: int | None = None) -> str:
-    """Which replicas have failed by themselves until then, and how the first of them did."""
+    """Return which replicas had failed on their own by `until`, and how the first of them did."""
     failed = {
         r: state.end
         for r, _, _, state in reversed(list(attempt.each_host()))
@@ -185,12 +185,12 @@ def failed_text(attempt: Attempt, *, until: float = math.inf, apart_from: int | 
 
 
 def _code(end: End) -> int | None:
-    """The exit code of the process that failed first, or None."""
+    """Return the exit code of the process that failed first, or None."""
     return end.codes[end.first_failed] if end.first_failed is not None else None
 
 
 def failure_text(end: End) -> str:
-    """How a host failed, in words. It must have failed by itself (`failed_first`)."""
+    """Return how a host failed, in words. It must have failed on its own (`failed_first`)."""
     if _was_hung(end):
         return end.detail
     if end.kind == "setup_failed":
@@ -203,7 +203,7 @@ def failure_text(end: End) -> str:
 
 
 def exit_text(code: int | None) -> str:
-    """An exit code in words; a negative code is a signal."""
+    """Return an exit code in words; a negative code is a signal."""
     if code is None:
         return "exited with an unknown code"
     if code >= 0:
@@ -262,7 +262,7 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
 
 
 def _first_text(attempt: Attempt) -> str:
-    """How the first replica succeeded, and that the others were stopped if they were."""
+    """Return how the first replica succeeded, and whether the others were stopped."""
     ends = [state.end for replica in attempt.hosts[1:] for state in replica]
     if any(end is None or end.notice == StopReason.FINISHED for end in ends):
         return "its first replica succeeded, and the others were stopped"

@@ -1,4 +1,4 @@
-"""Remarks on an admitted job: what its start waits for, which host looks hung or is held."""
+"""Remarks on an admitted job: what its start waits for, or which host looks hung or is held."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def remark(job: JobRecord) -> str:
     Return the most important remark on `job`, or an empty string.
 
     In this order: the outcome while its logs drain; where a failed host is held and until when;
-    which host is over though its end is missing; which host looks hung; what delays its start, or
-    which replicas have failed while others run, and why its output is not kept. A host is named
-    where the job has more than one replica.
+    which host is over although its end is missing; which host looks hung; what delays its start, or
+    which replicas have failed while others run, and why its output is not kept. The remark names
+    the host if the job has more than one replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
@@ -61,8 +61,9 @@ def trouble(
     """
     Return which machine keeps `job` from starting or stopping, and why, or an empty string.
 
-    `unmade` are the machines that their provider does not make now -> why. A machine is reported as
-    silent while an instruction to it is unanswered, and when its agent is overdue to ring.
+    `unmade` maps machines that their provider cannot create now to the reason. A machine is
+    reported as silent while an instruction to it has no response, and when its agent is overdue to
+    ring.
     """
     if job.attempt is not None and job.phase is Phase.RUNNING:
         return _silence(job.attempt, machines, now)

@@ -13,12 +13,12 @@ The only place where a job's phase changes: a table, and the small functions tha
     running  ──StopWanted──────> stopping
     running  ──CancelWanted────> stopping
     stopping ──HostEnded───────> draining
-    draining ──DrainEnded──────> queued     if it is to be tried again
+    draining ──DrainEnded──────> queued     if it is retried
     draining ──DrainEnded──────> done
 
 Every other event of `TABLE` leaves the phase as it is. A pair of phase and event that the table
-does not name raises `LifecycleError`: that is a bug, never a fault of the outside. Facts that may
-arrive late (a claim, an end, a drain) are named as `_ignore`.
+does not list raises `LifecycleError`: that is a bug, never an outside fault. Facts that may arrive
+late (a claim, an end, a drain) are listed with `_ignore`.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ from bastion.value import replace
 
 MAX_UNSTARTED_IN_ROW = 12
 """
-Starts in a row that machines could not make, after which the job ends: it likely asks for more than
-any machine can give.
+Consecutive starts that machines could not make, after which the job ends: it probably asks for more
+than any machine has.
 """
 MAX_LOSSES_IN_ROW = 3
-"""Machine losses in a row after which the job ends: the job itself is the likely cause."""
+"""Consecutive machine losses after which the job ends: the job itself is the likely cause."""
 GOOD_RUN_S = 600.0
-"""An attempt that ran this long before its machine was lost starts the count of losses anew."""
+"""An attempt that ran this long before its machine was lost resets the count of losses."""
 DRAIN_S = 120.0
-"""How long a job drains, since its last end or word that output is still being saved."""
+"""How long a job drains after its last end, or after a report that output is still being saved."""
 _LATE_LOG = "the log may lack its end: not all of it had come in time"
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20
-"""Of the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
+"""Limit for the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
 
 _E = TypeVar("_E", bound=ev.Event)
 
 
 class LifecycleError(BastionError):
-    """The table has no line for this event in the phase of this job."""
+    """The table has no entry for this event in the phase of this job."""
 
     def __init__(self, job: JobRecord, event: ev.Event) -> None:
         super().__init__(f"{job.id} is {job.phase}: no {type(event).__name__} can happen to it")
@@ -81,7 +81,7 @@ def step(job: JobRecord, event: ev.Event, now: float) -> JobRecord:
     Return `job` as it is after `event`.
 
     Raises:
-        LifecycleError: The table has no line for the phase of `job` and this event.
+        LifecycleError: The table has no entry for the phase of `job` and this event.
     """
     line = TABLE.get((job.phase, type(event)))
     if line is None:
@@ -113,7 +113,7 @@ def _withdraw(job: JobRecord, event: ev.Withdrawn, now: float) -> JobRecord:
     """
     Requeue a job at no cost and at its old place: nothing of its attempt ever existed.
 
-    The next attempt has the same number, and another nonce.
+    The next attempt has the same number and another nonce.
     """
     if any(state != UNTOUCHED for _, _, _, state in _attempt(job).each_host()):
         return job
@@ -132,7 +132,7 @@ def _record_start(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord
 
 
 def _record_stop(job: JobRecord, event: ev.StopInstructed, now: float) -> JobRecord:
-    # It is told anew if it is over: how a host ended is written once more after a stop.
+    # If it is over, its agent reports so again: a stop makes it write the host's end once more.
     return _with_host(job, event.replica, event.host, stop_instructed=event.life, over_at=None)
 
 
@@ -171,10 +171,10 @@ def _record_unkept(job: JobRecord, event: ev.HostUnkept, now: float) -> JobRecor
     job = _with_host(job, event.replica, event.host, unkept=event.text)
     if job.phase is not Phase.DRAINING or job.last is None:
         return job
-    # The outcome stands: only its words may change.
+    # The outcome stays the same: only its text can change.
     parts = (job.last.text.removesuffix(f"; {before}"), unkept_text(_attempt(job)))
     last = replace(job.last, text="; ".join(filter(None, parts)))
-    # Its agent still saves: what the next attempt would miss is waited for.
+    # Its agent is still saving: wait for what the next attempt would miss.
     return replace(job, last=last, drain_deadline=max(job.drain_deadline, now + DRAIN_S))
 
 
@@ -183,7 +183,7 @@ def _keep_host(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
     if attempt.hosts[event.replica][event.host].end is not None:
         return job
     if job.first_decides and first_succeeded(attempt):
-        return job  # it is stopped as any other, and there is nothing to inspect
+        return job  # it is stopped like any other; nothing to inspect
     if attempt.first_failure is None:
         job = replace(job, attempt=replace(attempt, first_failure=(event.replica, event.host)))
     return _with_host(job, event.replica, event.host, hold=event.hold)
@@ -219,16 +219,16 @@ def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
 
 
 def _without_failures(attempt: Attempt) -> Attempt:
-    """Nothing of `attempt` is a failure any more, and no host of it is held: it has succeeded."""
+    """Return `attempt` without failures or held hosts, because it has succeeded."""
     hosts = tuple(tuple(replace(host, hold=None) for host in each) for each in attempt.hosts)
     return replace(attempt, first_failure=None, hosts=hosts)
 
 
 def _started_at(attempt: Attempt, end: End, now: float) -> float | None:
     """
-    When `attempt` started, as its host that ends now knows it better.
+    Return when `attempt` started; the host that ends now knows it better.
 
-    Start and end of a short host arrive together, so only its machine can tell how long it ran.
+    Start and end of a short host arrive together, so only its machine knows how long it ran.
     """
     if end.kind != "exited":
         return attempt.started_at
@@ -328,7 +328,7 @@ def _end_drain(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
 
 
 def _end_unresumed(job: JobRecord, last: Outcome, now: float) -> JobRecord:
-    """End a job with `resume=False`. `preempted` is no final outcome, so `cancelled` is used."""
+    """End a job with `resume=False`. `preempted` is not a final outcome, so `cancelled` is used."""
     if job.cancelled_by:
         return _requeue(job, 0.0, now)
     kind = OutcomeKind.CANCELLED if last.kind is OutcomeKind.PREEMPTED else last.kind
@@ -336,7 +336,7 @@ def _end_unresumed(job: JobRecord, last: Outcome, now: float) -> JobRecord:
 
 
 def _requeue_lost(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:
-    """Requeue a job that lost a machine, or end it after too many losses in a row."""
+    """Requeue a job that lost a machine, or end it after too many consecutive losses."""
     if _is_machine_fault(attempt):
         return _requeue_unstarted(job, last, now)
     job = replace(job, unstarted_in_row=0)
@@ -396,12 +396,12 @@ def _past_attempt(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
 
 
 def _failed_on(attempt: Attempt, last: Outcome) -> str:
-    """The machine of the host that failed first in the replica that decided the outcome."""
+    """Return the machine of the host that failed first in the replica that decided the outcome."""
     first = attempt.first_failure
     if first is None or last.replica is None:
         return ""
     replica, host = first
-    if replica != last.replica:  # a worker that failed before, and decided nothing
+    if replica != last.replica:  # a worker that failed earlier and decided nothing
         replica, hosts = last.replica, attempt.hosts[last.replica]
         host = next((h for h, each in enumerate(hosts) if each.end and failed_first(each.end)), 0)
     return attempt.placement[replica].hosts[host].machine
@@ -472,4 +472,4 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
         )
     },
 }
-"""What each event does in each phase in which it may happen."""
+"""What each event does in each phase in which it can happen."""

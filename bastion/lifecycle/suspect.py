@@ -9,12 +9,12 @@ from bastion.job import PastAttempt
 from bastion.value import value
 
 FAILURES_ON_ONE_MACHINE = 2
-"""The same failure as often on one machine, and on no other, is no accident."""
+"""The same failure this often on one machine, and on no other, is not a coincidence."""
 
 
 @value
 class Suspect:
-    """A machine on which a job failed the same way again and again, and nowhere else."""
+    """A machine on which a job failed repeatedly in the same way, and nowhere else."""
 
     machine: str
     times: int
@@ -29,7 +29,7 @@ def suspect_of(past: Sequence[PastAttempt]) -> Suspect | None:
     Return the machine to blame for failures among the ended attempts of one job, or None.
 
     The job failed there at least twice in the same way. It also ran without that machine at least
-    once, and never failed in that way there: else the job itself is the likelier cause.
+    once, and never failed in that way there. Otherwise the job itself is the likelier cause.
     """
     ways = Counter((each.kind, each.code, each.failed_on) for each in past if each.failed_on)
     for (kind, code, machine), times in ways.items():
