@@ -2,7 +2,7 @@
 Bastion runs machine-learning jobs on shared accelerators with a bucket and one small VM.
 
 These names are the whole public API. They are lazy: `import bastion` loads only the standard
-library, and each name is loaded at its first use.
+library, and each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ __all__ = [
 ]
 
 _MARKS = "bastion.marks"
-"""For programs inside a job: it imports none of our other packages, so nothing can hide them."""
+"""For programs inside a job: it imports no other package of ours, so no user file can hide one."""
 _PLACES = {
     "bastion.admin": ("Admin",),
     "bastion.client": (
@@ -159,7 +159,7 @@ _PLACES = {
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}
 _PACKAGES = ("quota", "bundler")
-"""Our other packages that a file beside a user's script may hide."""
+"""Our other packages, which a file next to a user's script may hide."""
 
 
 if not TYPE_CHECKING:  # a type checker then reports a name that is not imported above
@@ -190,11 +190,11 @@ _ELSEWHERE = {
     "run": "bastion.Client().launch(bastion.Launch(...))",
     "submit": "bastion.Client().launch(bastion.Launch(...))",
 }
-"""What others call things, and where they are."""
+"""Names that users of other systems expect -> what to write instead."""
 
 
 def _absent(name: str) -> Exception:
-    """The error for a name that is not here, with where it is or the nearest that is."""
+    """Return the error for an unknown name; it says where the name is, or suggests one."""
     from difflib import get_close_matches
 
     elsewhere = _ELSEWHERE.get(name) or _ELSEWHERE.get(name.capitalize())
@@ -214,7 +214,7 @@ def _refuse_shadows() -> None:
     Check that no `quota.py` or `bundler.py` of the user hides Bastion's own packages.
 
     Raises:
-        ImportError: There is one. The message names it and what to do.
+        ImportError: One does. The message names it and says what to do.
     """
     from importlib.util import find_spec
 

@@ -2,8 +2,8 @@
 The entry point of the services.
 
 `python -m bastion serve ...` is `bastion serve` without the command line. `python -m bastion agent
-...` runs on every machine. Which adapters they use is decided in `bastion.service.run.compose`,
-`bastion.agent.main`, `open_store` and `open_provider`.
+...` runs on every machine. `bastion.service.run.compose`, `bastion.agent.main`, `open_store` and
+`open_provider` decide which adapters they use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 NICE = 10
-"""Of a compaction: the bastion's turns, and local jobs, come first."""
+"""Niceness of a compaction, so that the bastion's turns and local jobs come first."""
 
 
 def serve(
@@ -44,24 +44,24 @@ def serve(
     """
     Run one bastion on `root` until SIGTERM or SIGINT, and return the exit code.
 
-    A signal ends it within `stopping.STOP_S` seconds, a second one at once.
+    A signal ends it within `stopping.STOP_S` seconds; a second signal ends it immediately.
 
     Args:
         root: URL of the root folder.
-        name: Name of this bastion; the host's by default. Only one bastion of a name may run on a
-            host.
+        name: Name of this bastion; the host's name by default. Only one bastion with a given name
+            can run on a host.
         quota: Path or URL of a quota file outside of the root.
-        standby: Wait for the lead without a limit, and again after it was lost.
+        standby: Wait for the lead without a time limit, and wait again after losing it.
         moved: The bucket has moved here from another address, and its machines have ended.
         machines_dir: Folder for machines of `local` pools.
         once: Run one turn, then stop.
-        log_level: Lines of its log below this level are left out.
-        log_as_json: Write its log as one JSON object a line.
-        metrics_port: Where it answers Prometheus; None: nowhere.
-        metrics_host: The address for that; loopback by default.
+        log_level: Log lines below this level are left out.
+        log_as_json: Write the log as one JSON object per line.
+        metrics_port: Port for Prometheus metrics; None: no metrics.
+        metrics_host: Address for the metrics; loopback by default.
 
     Raises:
-        BastionError: It cannot run, and why.
+        BastionError: It cannot run; the message says why.
     """
     from bastion.service.config.settings import ServeSettings, pace_of
 
@@ -96,7 +96,7 @@ def serve(
 
 
 def _noted(settings: ServeSettings) -> AbstractContextManager[None]:
-    """Note which process serves a folder, so that it can be ended without its bucket."""
+    """Record which process serves a folder, so that it can be stopped even without its bucket."""
     from bastion.provider.serving import noted
     from bastion.service.config.settings import LOCAL
 

@@ -1,8 +1,8 @@
 """
-`Admin`: the operations of admins on a bucket, from Python.
+`Admin`: admin operations on a bucket, from Python.
 
 It reads and writes the bucket as the bastion does, without the inbox, so it needs the rights of the
-bastion or of an admin. `Client` is for users, and does not depend on the service.
+bastion or of an admin. `Client` is for users and does not depend on the service.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Admin:
     The bucket of one bastion, for its admins.
 
     Args:
-        root: URL of its bucket, or the path of its folder; by default the one that the command
+        root: URL of its bucket, or the path of its folder; by default the root that the command
             line uses here.
-        store: An open store, in place of the one that `root` names.
-        clock: For waits and timeouts; the machine's own by default.
+        store: An open store to use instead of the one that `root` names.
+        clock: For waits and timeouts; the system clock by default.
 
     Raises:
-        SpecError: No bastion is named anywhere.
+        SpecError: No root is given, and none is configured.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Admin:
 
     @cached_property
     def store(self) -> ObjectStore:
-        """The bucket, opened at its first use: printing commands needs no login."""
+        """The bucket, opened when first used: printing commands needs no login."""
         opened = open_store(self.root) if self._given is None else self._given
         # An audit reads thousands of objects, so a short outage must not end it.
         first_s = first_contact_s(self.root)
@@ -72,16 +72,16 @@ class Admin:
 
     def fsck(self, *, since_s: float = inf) -> tuple[Finding, ...]:
         """
-        Return the violations of the protocol that two surveys show; none if the bucket is whole.
+        Return the protocol violations that two surveys show; none if the bucket is consistent.
 
         Args:
             since_s: Objects that belong to nothing active are read only if they are at most this
                 old.
 
         Raises:
-            NotFoundError: It has no root.
+            NotFoundError: The bucket has no root.
             RecordError: Its root cannot be decoded.
-            StoreError: Out of reach.
+            StoreError: The bucket is out of reach.
         """
         from bastion.service.config.settings import pace_of
         from bastion.service.repair.fsck import audit
@@ -90,7 +90,7 @@ class Admin:
 
     def restoring(self, snapshot: str = "") -> Restore:
         """
-        Return the restore of a copy of root, which shows its changes; its `commit()` applies them.
+        Return the restore of a copy of root. It shows its changes; its `commit()` applies them.
 
         Args:
             snapshot: The key of the copy; the newest by default.
@@ -98,7 +98,7 @@ class Admin:
         Raises:
             NotFoundError: There is no such copy, or none at all.
             RecordError: The copy cannot be decoded.
-            StoreError: Out of reach.
+            StoreError: The bucket is out of reach.
         """
         from bastion.service.repair.restore import Restore
 
@@ -106,13 +106,13 @@ class Admin:
 
     def inspection(self) -> Inspection:
         """
-        Return what providers have, held against root, listed with the credentials in use here.
+        Compare the machines that providers have with root, using the credentials in use here.
 
         Raises:
             NotFoundError: The bucket has no root.
             RecordError: Its root cannot be decoded.
-            SpecError: `config/bastion.toml` is not valid; every problem is named.
-            StoreError: Out of reach.
+            SpecError: `config/bastion.toml` is not valid; every problem is listed.
+            StoreError: The bucket is out of reach.
         """
         from bastion.pool import left_zones
         from bastion.service.repair.inventory import (
@@ -177,7 +177,7 @@ class Admin:
         Delete the orphans of an inspection, one after the other.
 
         Yields:
-            Each, and why it could not be deleted; empty where its deletion has begun.
+            Each orphan, and why it could not be deleted; empty if its deletion has started.
         """
         from bastion.service.repair.inventory import delete_orphans
 
@@ -189,21 +189,22 @@ class Admin:
 
     def uninstall(self, host: str, *, pool: str = "") -> str:
         """
-        Remove everything of Bastion's from a host of your own that no pool names any more.
+        Remove everything of Bastion from one of your own hosts that no pool names any longer.
 
         Args:
-            host: As OpenSSH knows it, with the configuration in use here.
-            pool: The ssh pool whose settings lead there; needed where pools differ in them.
+            host: Its name for OpenSSH, with the configuration in use here.
+            pool: The ssh pool whose settings lead to the host; needed if pools differ in them.
 
         Returns:
-            Why something is kept, as where another bucket has a machine there; else empty.
+            Why something is kept, for example because another bucket has a machine there; else
+                empty.
 
         Raises:
             NotFoundError: The bucket has no root.
-            ProviderUnavailableError: The host cannot be reached, or what is there is not known.
-            SpecError: A pool names the host, a machine of the records is there, or the
-                configuration is not valid.
-            StoreError: Out of reach.
+            ProviderUnavailableError: The host cannot be reached, or its contents are unknown.
+            SpecError: A pool names the host, the records have a machine there, or the configuration
+                is not valid.
+            StoreError: The bucket is out of reach.
         """
         from bastion.provider.build import build_digest
         from bastion.provider.own_hosts.ssh import SshProvider
@@ -227,7 +228,7 @@ class Admin:
         return read_config(self.store).pools
 
     def _provider(self, pool: Pool, zones: Iterable[str]) -> Provider:
-        """The provider of `pool`, which looks in `zones` too."""
+        """Return the provider of `pool`; it also looks in `zones`."""
         from bastion.bucket_name import bucket_name_from_url
         from bastion.provider.open import open_provider
 
@@ -242,7 +243,7 @@ class Admin:
         Return the names of webhooks whose URL is in the configuration, which every user can read.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is out of reach.
         """
         from bastion.service.config.admin_files import read_config
 
@@ -256,7 +257,7 @@ class Admin:
 
     def setup_commands(self, people: People, quota: Quota) -> tuple[str, ...]:
         """
-        Return the commands of gcloud or aws that give `people` their rights in this bucket.
+        Return the gcloud or aws commands that give `people` their rights in this bucket.
 
         Raises:
             SpecError: The root is a folder, which needs no setup, or its cloud has no such
@@ -272,12 +273,12 @@ class Admin:
 
     def setup(self, people: People, quota: Quota) -> Iterable[str]:
         """
-        Apply the settings of this bucket and the rights of `people`, with a line for each change.
+        Apply the settings of this bucket and the rights of `people`; report each change in a line.
 
         Raises:
             SpecError: The root is a folder, its cloud has no such identity, or there are more
                 rights than a policy holds.
-            StoreError: The cloud refused or is out of reach; changes before that stay.
+            StoreError: The cloud refused or is out of reach; earlier changes remain.
         """
         from bastion.service.access import gcs, s3
         from bastion.service.access.identity import check_people
@@ -304,7 +305,7 @@ def granted(people: People, quota: Quota) -> tuple[Grant, ...]:
 
 
 def members(quota: Quota, known: Iterable[str]) -> Mapping[str, list[str]]:
-    """Return the users of each project: those named, and `known` users that a pattern matches."""
+    """Return the users of each project: those named, and `known` users that match a pattern."""
     known = set(known)
     return {
         project.name: sorted(
@@ -315,5 +316,5 @@ def members(quota: Quota, known: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def names(project: Project) -> list[str]:
-    """Return the members that the quota file names; patterns are left out."""
+    """Return the members that the quota file names, without patterns."""
     return [word for word in project.members.written if re.fullmatch(r"[\w.@-]+", word)]

@@ -1,11 +1,11 @@
 """
-The record of an array: one record for all its tasks, however many.
+The record of an array: one record for all its tasks, however many there are.
 
-Every task is in exactly one place: it waits (`waiting`), it has ended (`ended`), or it has a job
-record of its own in root, from its admission until its final record is written. A task that is
-retried keeps its job record, because of its history.
+Every task is in exactly one place: it waits (`waiting`), it has ended (`ended`), or it has its own
+job record in root, from its admission until its final record is written. A task that is retried
+keeps its job record, because of its history.
 
-Rules: pure. Only these functions change such a record.
+These functions are pure. Nothing else changes such a record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ WORST_FIRST = (
     OutcomeKind.CANCELLED,
     OutcomeKind.SUCCEEDED,
 )
-"""The order of outcomes: an array has the worst of its tasks, with the lowest index on a tie."""
+"""
+The precedence of outcomes: an array gets the worst of its tasks; the lowest index breaks a tie.
+"""
 
 
 @value
@@ -38,15 +40,15 @@ class ArrayRecord:
     each: JobRecord
     """The job record that every task starts from, under the id of the array."""
     tasks: Indices
-    """All tasks."""
+    """Number of all tasks."""
     at_once: int | None = None
-    """How many tasks may hold devices at the same time."""
+    """How many tasks can hold devices at the same time."""
     max_failures: int | None = None
     """The number of final failures at which the other tasks are cancelled."""
     waiting: Indices = NONE
-    """Tasks that were never admitted and may still be."""
+    """Tasks that were never admitted but still can be."""
     held: Indices = NONE
-    """The tasks of `waiting` that a user holds."""
+    """The tasks in `waiting` that a user holds."""
     held_by: str = ""
     ended: Mapping[str, Indices] = field(default_factory=dict)
     """Ended tasks, by the kind of their outcome."""
@@ -56,11 +58,11 @@ class ArrayRecord:
     cancelled_by: str = ""
     """The user who cancelled the whole array, or empty."""
     ended_at: float | None = None
-    """When its last task ended; its final record is due then."""
+    """When its last task ended and its final record became due."""
 
     @property
     def id(self) -> str:
-        """Its id, which is also that of its launch."""
+        """Its id, which is also the id of its launch."""
         return self.each.id
 
     @property
@@ -80,11 +82,11 @@ class ArrayRecord:
 
     @property
     def all_ended(self) -> Indices:
-        """Every task that has ended."""
+        """All tasks that have ended."""
         return reduce(or_, self.ended.values(), NONE)
 
     def task(self, index: int) -> JobRecord:
-        """The first job record of a waiting task; notifications are of the array only."""
+        """The first job record of a waiting task; it has no notifications: only the array has."""
         held = self.held_by if index in self.held else ""
         return replace(self.each, id=task_id(self.id, index), task=index, held=held, notify=())
 
@@ -123,7 +125,7 @@ def new_array(
 
 
 def taken(array: ArrayRecord, index: int) -> ArrayRecord:
-    """Return `array` after its waiting task `index` got a job record of its own."""
+    """Return `array` after its waiting task `index` got its own job record."""
     one = Indices.of([index])
     assert one & array.waiting, f"task {index} of {array.id} does not wait"
     return _without(array, one)
@@ -137,9 +139,9 @@ def task_over(array: ArrayRecord, index: int, outcome: Outcome, now: float) -> A
 
 def cancelled(array: ArrayRecord, indices: Indices, by: str, now: float) -> ArrayRecord:
     """
-    Return `array` after the waiting tasks of `indices` were cancelled.
+    Return `array` after the waiting tasks in `indices` were cancelled.
 
-    They get no final records of their own: the record of the array names them.
+    They get no final records of their own: the array's record names them.
     """
     gone = array.waiting & indices
     if indices == array.tasks:
@@ -157,15 +159,15 @@ def given_up(array: ArrayRecord, outcome: Outcome, now: float) -> ArrayRecord:
 
 
 def held_back(array: ArrayRecord, indices: Indices, by: str) -> ArrayRecord:
-    """Return `array` after the waiting tasks of `indices` were held."""
+    """Return `array` after the waiting tasks in `indices` were held."""
     return replace(array, held=array.held | (array.waiting & indices), held_by=by)
 
 
 def released(array: ArrayRecord, indices: Indices, now: float) -> ArrayRecord:
     """
-    Return `array` after the tasks of `indices` were released.
+    Return `array` after the tasks in `indices` were released.
 
-    Its tasks share the time at which they joined the queue: that of the first that waits there.
+    All its tasks share one queue time: that of the first waiting task.
     """
     held = array.held - indices
     each = array.each if array.ready or held == array.held else replace(array.each, queued_at=now)

@@ -1,14 +1,14 @@
 """
 The catalog: the devices, cores and memory of every instance type.
 
-One table for each vendor, as the vendor prints it; everything else is derived. Rules:
+There is one table for each vendor, as the vendor prints it; everything else is derived.
 
-* **Units** are the number in the type's own name: TPU v2, v3, v4 and v5p count TensorCores (two to
-  a chip), TPU v5e and v6e count chips; GPUs and AWS's own chips count devices.
+* **Units** are the number in the type's own name: TPU v2, v3, v4 and v5p count TensorCores (two per
+  chip), TPU v5e and v6e count chips; GPUs and AWS's own chips count devices.
 * A **host** is one machine (one VM): a TPU slice of four hosts is four machines.
-* Clouds write GB and mean GiB; here it is bytes.
+* Clouds write GB but mean GiB; here it is bytes.
 
-It must not know availability, prices, zones or permissions.
+This module must not know availability, prices, zones or permissions.
 
 Source: the page named above each table. A test compares AWS's figures with `ec2
 describe-instance-types`.
@@ -40,9 +40,9 @@ class InstanceType:
     name: str
     provider: Provider
     resources: Amounts
-    """Units of its one accelerator type, as the quota counts them, all hosts together."""
+    """Units of its one accelerator type, as the quota counts them, on all hosts together."""
     chips: int
-    """Accelerator chips or devices, all hosts together."""
+    """Accelerator chips or devices on all hosts together."""
     hosts: int = 1
     topology: str = ""
     """How the chips of a slice are connected, such as `2x2x4`; empty if the vendor names none."""
@@ -66,13 +66,13 @@ class _Tpu:
     cpu: int
     memory_gib: int
     names: tuple[str, ...]
-    """The names before the number; the first is the one that is printed."""
+    """The prefixes of its names, before the number; the first one is printed."""
     one_host: tuple[tuple[int, int, int], ...] = ()
     """(chips, cores, GiB) of single-host slices that differ from a four-chip host."""
     topologies: str
 
 
-# A multi-host slice has four chips a host in every version. Single hosts of v5e and v6e also come
+# A multi-host slice has four chips per host in every version. v5e and v6e also have single hosts
 # with one and with eight chips.
 # Source: cloud.google.com/tpu/docs/{v2,v3,v4,v5e,v5p,v6e}; hosts' cores and memory:
 # cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus (ct3, ct4p, ct5lp, ct5p, ct6e
@@ -132,7 +132,7 @@ _TPUS = {
 _Row = tuple[str, str, int, int, int]
 
 # Source: cloud.google.com/compute/docs/accelerator-optimized-machines (a2, a3, a4, g2) and
-# cloud.google.com/compute/docs/gpus (what may be attached to n1; our name says what is).
+# cloud.google.com/compute/docs/gpus (what can be attached to n1; our name says what is).
 _GCE: tuple[_Row, ...] = (
     ("a2-highgpu-1g", "a100", 1, 12, 85),
     ("a2-highgpu-2g", "a100", 2, 24, 170),
@@ -206,7 +206,7 @@ _EC2: tuple[_Row, ...] = (
     ("inf2.48xlarge", "inferentia2", 12, 192, 768),
 )
 
-# Accelerators of machines that users own, which are in no table above.
+# Accelerators of users' own machines that are in no table above.
 _OWNED = (
     *("a10", "a30", "a40", "l40", "l40s", "p4", "p100", "gtx_1050"),
     *(f"rtx_{model}" for model in (3050, 3060, 3070, 3080, 3090, 4060, 4070, 4080, 4090, 6000)),
@@ -219,7 +219,7 @@ def lookup(name: str) -> InstanceType:
     Return the instance type called `name`, by the vendor's name or ours (`v4-32`, `tpu-v4-32`).
 
     Raises:
-        SpecError: There is none. The hint names the nearest, or the sizes of its TPU version.
+        SpecError: There is none. The hint names the nearest type, or the sizes of its TPU version.
     """
     every = _by_name()
     try:
@@ -231,7 +231,7 @@ def lookup(name: str) -> InstanceType:
 
 
 def units_a_chip(accelerator: str) -> int:
-    """Return how many units of a resource type are one device of a machine; above 1 for TPUs."""
+    """Return how many units of a resource type one device has; more than 1 for some TPUs."""
     tpu = _TPUS.get(accelerator)
     return 1 if tpu is None else tpu.units_a_chip
 
@@ -249,7 +249,7 @@ def resource_types() -> tuple[str, ...]:
 
 @cache
 def _by_name() -> dict[str, InstanceType]:
-    """Every instance type by each of its names; built once, at the first call."""
+    """Return every instance type by each of its names; built only once."""
     every = {row[0]: _machine(row, provider="gce") for row in _GCE}
     every |= {row[0]: _machine(row, provider="ec2") for row in _EC2}
     for version, tpu in _TPUS.items():
@@ -296,7 +296,7 @@ def _chips(topology: str) -> int:
 
 
 def _nearest(name: str) -> str:
-    """The hint for an unknown name: the sizes of its TPU version, or the most similar names."""
+    """Return the hint for an unknown name: the sizes of its TPU version, or similar names."""
     family = name.rpartition("-")[0]
     for tpu in _TPUS.values():
         if family in tpu.names:

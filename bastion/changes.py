@@ -1,8 +1,8 @@
 """
-What has changed between two maps of records that are never changed in place.
+The differences between two maps of records that are never changed in place.
 
-Ten thousand records are compared by identity, in half a millisecond: no line of Python runs for a
-record that is the same.
+Ten thousand records are compared by identity in half a millisecond: no line of Python runs for an
+unchanged record.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 
 class Changes(NamedTuple):
-    """The names of what has moved."""
+    """The names of changed records."""
 
     gone: list[str]
-    """What stood under the name before is there no longer: it was removed or replaced."""
+    """Names whose old record is gone: it was removed or replaced."""
     come: list[str]
-    """What stands under the name now was not there before: it is new or replaces another."""
+    """Names whose record was not there before: it is new or replaces another."""
     same: int
-    """With so many records, the same ones, both maps begin."""
+    """How many records at the start of both maps are the same."""
 
 
 def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Changes:
-    """Return what has moved from `before` to `after`, new names in the order of `after`."""
+    """Return what changed from `before` to `after`, new names in the order of `after`."""
     if before is after:
         return Changes([], [], len(after))
     same = _alike(before, after)
@@ -39,7 +39,7 @@ def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Change
 
 
 def _alike(before: Mapping[str, object], after: Mapping[str, object]) -> int:
-    """Return how many records both begin with: what waits for long stands there."""
+    """Return how many records both begin with: long-waiting ones are there."""
     most = min(len(before), len(after))
     most = next(compress(count(), map(is_not, before, after)), most)
     others = map(is_not, before.values(), islice(after.values(), most))

@@ -1,8 +1,8 @@
 """
-Time, as everything above the core gets it: a `Clock` that is passed in.
+Time for everything above the core: a `Clock` that is passed in.
 
 `monotonic` measures durations on one machine and has no meaning elsewhere. `wall` is the date of
-this machine: it is for names (ULIDs), and must never be compared with another machine's. Commits
+this machine: it is for names (ULIDs) and must never be compared with another machine's. Commits
 carry the store's time (see `bastion.records.root`).
 """
 
@@ -29,23 +29,23 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system clock."""
 
     def wall(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return time.time()
 
     def monotonic(self) -> float:
         """
-        Seconds since boot, suspended time included.
+        Return the seconds since boot, including suspended time.
 
-        CLOCK_BOOTTIME and not CLOCK_MONOTONIC: a lease or a permit must not stand still while a
-        paused virtual machine sleeps.
+        It reads CLOCK_BOOTTIME instead of CLOCK_MONOTONIC: a lease or a permit must not stand still
+        while a paused virtual machine sleeps.
         """
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep on the machine's own clock."""
+        """Sleep for `seconds` of real time."""
         time.sleep(max(0.0, seconds))
 
 
@@ -57,15 +57,15 @@ class VirtualClock:
         self._monotonic = monotonic
 
     def wall(self) -> float:
-        """The date that it was set to, plus the time that has passed."""
+        """Return the date that it was set to, plus the time that has passed."""
         return self._wall
 
     def monotonic(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual seconds."""
         return self._monotonic
 
     def sleep(self, seconds: float) -> None:
-        """Advance by `seconds` at once."""
+        """Advance by `seconds` immediately."""
         self.advance(max(0.0, seconds))
 
     def advance(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """
-Where the installed command begins: with our own packages, before others of the same names.
+Where the installed command starts: it puts our own packages before others with the same names.
 
-PYTHONPATH stands before what is installed, and a folder that it names may well have a `launch.py`.
-So the command is found by the one of our names that is rare.
+PYTHONPATH comes before installed packages, and a folder in it may well have a `launch.py`. So the
+command starts in a module whose name is rare.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def start() -> int:
-    """Run the command line of this process; the exit code."""
+    """Run the command line of this process, and return the exit code."""
     house = str(Path(__file__).parents[1])
     if sys.path[0] != house:
         sys.path.insert(0, house)

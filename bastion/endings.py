@@ -1,4 +1,4 @@
-"""The words for how a job ends, and for why it is stopped."""
+"""The terms for how a job ends and why it is stopped."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class StopReason(StrEnum):
     FINISHED = "finished"
     """Its first replica has succeeded, which decides for all of them."""
     RESIZE = "resize"
-    """It is to start again with another number of replicas."""
+    """It is to start again with a different number of replicas."""
     IDLE = "idle"
-    """It showed no sign of life. Only a keeper gives this reason, to a host of its own."""
+    """It showed no sign of life. Only a keeper gives this reason, to one of its own hosts."""
     HOST_LOST = "host lost"
     END_MISSING = "end missing"
-    """A host is over, as its machine says, and the bucket does not hold how it ended."""
+    """The machine of a host says that it is over, but the bucket does not have its end."""
     NO_MACHINES = "no machines"
-    """Machines that it was placed on could not be made, while others of it were ready."""
+    """Machines that it was placed on could not be created, while others of it were ready."""
     LOST_CONTACT = "lost contact"
     """Its keeper's permit ran out, or its keeper was stopped."""
 
@@ -38,5 +38,7 @@ class OutcomeKind(StrEnum):
     SETUP_FAILED = "setup_failed"
     PREEMPTED = "preempted"
     STOPPED = "stopped"
-    """Only of an attempt: another job of its launch failed, a machine was not made, or it grows."""
+    """
+    Only for an attempt: another job of its launch failed, a machine was not created, or it grows.
+    """
     LOST = "lost"

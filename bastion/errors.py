@@ -6,29 +6,29 @@ The errors that Bastion raises on purpose.
     │   └── InvalidCodeError   a LocalDir, GitRepo, Image or DockerBuild is wrong
     ├── SpecError              the user's input is wrong: every problem, each with its field
     ├── RefusedError           the bastion refused a request, and why
-    │   └── BusyError          (bastion.client) a launch that may not wait; why, for every machine
+    │   └── BusyError          (bastion.client) a launch must not wait; says why, for every machine
     ├── NotFoundError          no such object, job, machine or launch
-    ├── TimedOutError          the wait is over without a result: nothing is lost, wait again
+    ├── TimedOutError          the wait ended without a result: nothing is lost, wait again
     ├── ConflictError          the conditional write lost: read again and decide again
     ├── LeaseError
     │   ├── LeaseHeldError     another bastion leads: wait
-    │   ├── FencedError        another bastion took over: stop at once
+    │   ├── FencedError        another bastion took over: stop immediately
     │   └── OutdatedError      root is older than the machines that exist: stop, an admin must look
     ├── RecordError            a stored object does not match its schema
-    │   ├── ForeignRecordError it is valid, and of another version of Bastion
-    │   └── OversizeError      it has more bytes than its kind may have
+    │   ├── ForeignRecordError it is valid, but from another version of Bastion
+    │   └── OversizeError      it has more bytes than its kind can have
     ├── ProviderError
     │   ├── NoCapacityError    a verdict of the provider, not a fault: try another zone
     │   ├── ProviderRefusedError       rights are missing, or a setting is wrong: an admin must act
     │   └── ProviderUnavailableError   retry in the next tick
     └── StoreError             the store is out of reach, or the result of a write is in doubt
         ├── StoreRefusedError  it refused: credentials, a missing bucket, a full disk
-        └── InDoubtError       a request may have been accepted: check before it is sent again
+        └── InDoubtError       a request may have been accepted: check before sending it again
 
-The root itself is in `quota.bastion_error`, since the bundler knows nothing of this package.
+The base class is in `quota.bastion_error`, since the bundler knows nothing of this package.
 
-A class exists only where a caller would do something different. Every message is one line: what is
-wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
+A class exists only where a caller would act differently. Every message is one line: what is wrong,
+the value, and what is allowed. `hint` is what the user can do, or empty.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class NotFoundError(BastionError):
 
 
 class TimedOutError(BastionError):
-    """The wait is over without a result; nothing is lost, and the caller can wait again."""
+    """The wait ended without a result; nothing is lost, and the caller can wait again."""
 
 
 class ConflictError(BastionError):
@@ -79,7 +79,7 @@ class LeaseHeldError(LeaseError):
 
 
 class FencedError(LeaseError):
-    """Another bastion took over while we led: stop at once."""
+    """Another bastion took over while we led: stop immediately."""
 
     def __init__(self, *, ours: int, theirs: int) -> None:
         text = f"fenced: we led epoch {ours}, root is in epoch {theirs}"
@@ -91,11 +91,11 @@ class FencedError(LeaseError):
 
 
 class OutdatedError(LeaseError):
-    """Root is older than the machines that exist, or a copy: no decision may be based on it."""
+    """Root is older than the machines that exist, or a copy: no decision can be based on it."""
 
 
 class RecordError(BastionError):
-    """A stored object does not match its schema; the message holds key and path."""
+    """A stored object does not match its schema; the message has its key and path."""
 
 
 class ForeignRecordError(RecordError):
@@ -108,7 +108,7 @@ class OversizeError(RecordError):
 
     Args:
         key: Key of the object.
-        limit_bytes: The most bytes that are allowed.
+        limit_bytes: The maximum number of bytes.
     """
 
     def __init__(self, key: str, *, limit_bytes: int) -> None:
@@ -118,16 +118,16 @@ class OversizeError(RecordError):
 
 
 class ProviderError(BastionError):
-    """An error of a provider of machines."""
+    """An error from a provider of machines."""
 
 
 class NoCapacityError(ProviderError):
     """
-    The provider makes no such machine now: a verdict, not a fault.
+    The provider creates no such machine now: a verdict, not a fault.
 
     Args:
-        is_limit: A limit of the account is reached, as its quota for a region.
-        is_away: A host of one's own was not reached. With neither the zone is sold out.
+        is_limit: A limit of the account is reached, such as its quota for a region.
+        is_away: One of your own hosts was not reached. With neither, the zone is sold out.
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class ProviderRefusedError(ProviderError):
 
 class ProviderUnavailableError(ProviderError):
     """
-    The provider is out of reach, or asks for patience; what was asked for may have been done.
+    The provider is out of reach, or asks for patience; the request may have been carried out.
 
     Args:
-        retry_after_s: The least wait before a retry, as the provider asked; 0 if it did not.
+        retry_after_s: The shortest wait before a retry, as the provider asked; 0 if it did not ask.
     """
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
@@ -160,7 +160,7 @@ class StoreError(BastionError):
     The store is out of reach, or the result of a write is in doubt.
 
     Args:
-        retry_after_s: The least wait before a retry, as the store asked; 0 if it did not.
+        retry_after_s: The shortest wait before a retry, as the store asked; 0 if it did not ask.
     """
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
@@ -172,7 +172,7 @@ class StoreRefusedError(StoreError):
     """
     The store refused: wrong credentials, a missing bucket, a full or read-only disk.
 
-    It ends a program only on the first contact with its store. After one good answer, a refusal is
+    It ends a program only at the first contact with its store. After one good answer, a refusal is
     reported as a problem and the request is retried.
     """
 
@@ -181,9 +181,9 @@ class StoreFullError(StoreRefusedError):
     """
     The store has no room for a write; it can be read, and written again once there is room.
 
-    A bastion that starts meanwhile waits: that is when a restart must not fail.
+    A bastion that starts in the meantime waits: a restart must not fail then.
     """
 
 
 class InDoubtError(StoreError):
-    """A request may have reached the bucket and may be accepted: check before it is sent again."""
+    """A request may have reached the bucket and been accepted: check before sending it again."""

@@ -1,8 +1,8 @@
 """
 The record of a job, which root holds while the job is active.
 
-Rules: a record changes only in `bastion.lifecycle.step`. Times are seconds of the store's clock.
-A field at its default is not stored, so a queued job takes a few hundred bytes.
+A record changes only in `bastion.lifecycle.step`. Times are seconds of the store's clock. A field
+at its default is not stored, so a queued job takes a few hundred bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bastion.value import field, value
 
 
 class Phase(StrEnum):
-    """The phase of a job; the table in `bastion.lifecycle.step` has the moves between phases."""
+    """The phase of a job; the table in `bastion.lifecycle.step` lists the moves between phases."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -75,7 +75,7 @@ class Outcome:
 
 @value
 class HostPlace:
-    """One host of one replica: its machine, and by type the indices of the devices it may use."""
+    """One host of one replica: its machine, and the indices of the devices it can use, by type."""
 
     machine: str
     devices: Mapping[str, tuple[int, ...]]
@@ -126,17 +126,17 @@ class End:
 
     `exited`: the processes ran; `codes` are theirs, negative for signals. `setup_failed`: none ran,
     and `detail` says why. `lost`: no process of it is left, but how it ended is unknown. `revoked`:
-    it never started, or its machine is gone for good.
+    it never started, or its machine is permanently gone.
     """
 
     kind: Literal["exited", "setup_failed", "lost", "revoked"]
     codes: tuple[int, ...] = ()
     first_failed: int | None = None
-    """Index of the process that failed first by itself, before any notice."""
+    """Index of the process that failed first on its own, before any notice."""
     notice: str = ""
     """Reason of the notice delivered before the processes exited (a StopReason), or empty."""
     finished: bool = False
-    """A process wrote the *finished* mark: its work is complete whatever its code."""
+    """A process wrote the *finished* mark: its work is complete, even if its exit code is not 0."""
     checkpointed: bool = False
     out_of_memory: bool = False
     sizes: tuple[int, ...] = ()
@@ -147,11 +147,11 @@ class End:
     on_end: str = ""
     """What failed in its clean-up, or empty."""
     by_machine: bool = False
-    """Its machine could not start it, nor any other job: a full disk, no memory."""
+    """Its machine could start neither it nor any other job: a full disk, no memory."""
     dropped_bytes: int = 0
     """Bytes that are in no log, because the disk was full or a log reached its limit."""
     utilisation: Utilisation | None = None
-    """What it used of its machine; None: it was too short, or nothing was sampled."""
+    """Its use of the machine; None: it was too short, or nothing was sampled."""
 
     def __post_init__(self) -> None:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
@@ -177,11 +177,11 @@ class Hold:
     """A failed host that is held for inspection: its processes are dead, its devices in use."""
 
     until: float
-    """When its agent ends it, in the store's time as of when the bastion learned of the hold."""
+    """When its agent ends it, in the store's time, set when the bastion learned of the hold."""
     folder: str
     """The working directory of its processes, on its machine."""
     end: End
-    """The end that its agent will write then."""
+    """The end that its agent will then write."""
     released_by: str = ""
     """The user who released it, or empty."""
 
@@ -199,43 +199,43 @@ class HostState:
     """The keeper life of its last stop instruction; 0 for none."""
     claim: Claim | None = None
     preparing: str = ""
-    """The step of its set-up that was last reported; empty while that is quick."""
+    """The last reported step of its set-up; empty while that is quick."""
     end: End | None = None
     drained: bool = False
     idle: str = ""
-    """The sign of life that it lacks, and for how long; empty while it shows one."""
+    """The sign of life that is missing, and for how long; empty while it shows one."""
     unkept: str = ""
-    """Why its output was not kept when that was last tried; empty where it was."""
+    """Why the last attempt to keep its output failed; empty if it succeeded."""
     hold: Hold | None = None
     limit_s: float | None = None
-    """The revised `max_runtime` of its last instruction; None while its spec's holds."""
+    """The revised `max_runtime` of its last instruction; None while the spec's limit holds."""
     ended_at: float | None = None
-    """When its end was applied: since then its devices are free."""
+    """When its end was applied, which freed its devices."""
     borrowed_s: float = 0.0
-    """How long its attempt had been of the class `borrowed` by then."""
+    """How long its attempt had been in the class `borrowed` by then."""
     over_at: float | None = None
-    """When its machine told that it is over, while its end was not in the bucket."""
+    """When its machine reported that it is over although its end was not in the bucket."""
 
 
 def initial_hosts(placement: Placement) -> tuple[tuple[HostState, ...], ...]:
-    """The hosts of `placement` before any start instruction is allocated."""
+    """Return the hosts of `placement` before any start instruction is allocated."""
     return tuple((UNTOUCHED,) * len(replica.hosts) for replica in placement)
 
 
 UNTOUCHED = HostState()
-"""A host of which no agent can have heard."""
+"""A host that no agent can have heard of."""
 
 
 @value
 class Stop:
-    """A stop that was committed: from here the attempt only ends."""
+    """A committed stop: from here on, the attempt can only end."""
 
     reason: StopReason
     at: float
     deadline: float
     """When its processes are killed: the end of the grace period."""
     by: str = ""
-    """What caused it, by name: a user, a job, a replica."""
+    """The name of what caused it: a user, a job, a replica."""
 
 
 @value
@@ -257,12 +257,12 @@ class Attempt:
     first_failure: tuple[int, int] | None = None
     """Replica and host of the first failure that was seen."""
     borrowed_s: float = 0.0
-    """How long it was of the class `borrowed`, up to `classed_at`."""
+    """How long it was in the class `borrowed`, up to `classed_at`."""
     classed_at: float | None = None
-    """When its class last changed; None: it never did."""
+    """When its class last changed; None: never."""
 
     def borrowed_until(self, now: float) -> float:
-        """Return for how many seconds up to `now` it was of the class `borrowed`."""
+        """Return for how many seconds up to `now` it was in the class `borrowed`."""
         if self.job_class is not JobClass.BORROWED:
             return self.borrowed_s
         since = self.admitted_at if self.classed_at is None else self.classed_at
@@ -270,7 +270,7 @@ class Attempt:
 
     @property
     def utilisation(self) -> Utilisation | None:
-        """What its hosts that ended used together; None: nothing was sampled."""
+        """The combined use of its ended hosts; None: nothing was sampled."""
         ends = (host.end for replica in self.hosts for host in replica if host.end is not None)
         return merged(end.utilisation for end in ends if end.utilisation is not None)
 
@@ -281,19 +281,19 @@ class Attempt:
         return tuple(place for place, hosts in pairs if not all(host.end for host in hosts))
 
     def each_host(self) -> Iterator[tuple[int, int, HostPlace, HostState]]:
-        """(replica, host, place, state) of every host, in order."""
+        """Yield (replica, host, place, state) of every host, in order."""
         for r, replica in enumerate(self.placement):
             for h, place in enumerate(replica.hosts):
                 yield r, h, place, self.hosts[r][h]
 
 
 MAX_PAST = 50
-"""Past attempts in a record; older ones are in the events and the logs."""
+"""Maximum number of past attempts in a record; older ones are in the events and the logs."""
 
 
 @value
 class PastAttempt:
-    """The record of an attempt that ended."""
+    """The record of an ended attempt."""
 
     number: int
     nonce: str
@@ -305,20 +305,20 @@ class PastAttempt:
     machines: tuple[tuple[str, ...], ...] = ()
     """Replica by replica, host by host."""
     failed_on: str = ""
-    """The machine of the host that failed first; empty if none failed by itself."""
+    """The machine of the host that failed first; empty if none failed on its own."""
     utilisation: Utilisation | None = None
-    """What all its hosts used together; None: nothing was sampled."""
+    """The combined use of all its hosts; None: nothing was sampled."""
 
 
 @value
 class Dependency:
-    """A condition for a job to join the queue: what has to end, and how. It is removed when met."""
+    """A condition for a job to join the queue: what must end, and how. It is removed when met."""
 
     on: str
-    """Id of a job, or of a launch for all of its jobs."""
+    """Id of a job, or of a launch to mean all of its jobs."""
     when: When = "ok"
     failed: str = ""
-    """The first job of a launch that did not succeed, while others of it have not ended."""
+    """The first job of a launch that did not succeed, while other jobs of it have not ended."""
 
 
 @value
@@ -332,14 +332,14 @@ class JobRecord:
     index: int = 0
     """Index of the job in its launch."""
     task: int | None = None
-    """Index of the task, if its launch is an array."""
+    """Index of the task if its launch is an array."""
     ulid: str
-    """Its launch request."""
+    """The ULID of its launch request."""
     submitted_at: float
     request: Request
     name: str = ""
     gang: tuple[str, ...] = ()
-    """Ids of all jobs of its launch, when they are admitted together and are more than one."""
+    """Ids of all jobs of its launch if several are admitted together."""
     stops_others: bool = False
     first_decides: bool = False
     """Whether it has succeeded once its first replica has."""
@@ -350,13 +350,13 @@ class JobRecord:
     """Whether it is requeued after a preemption or the loss of its machine."""
     hold_on_failure_s: float = 0.0
     revised_limit_s: float | None = None
-    """The `max_runtime` in place of the spec's, by a user or the quota file, or None."""
+    """The `max_runtime` set by a user or the quota file in place of the spec's, or None."""
     fail_when_busy: bool = False
     phase: Phase = Phase.QUEUED
     queued_at: float = 0.0
     """
-    When it last joined the queue: its submission, its requeue, its release, or the end of the last
-    job that it waited for.
+    When it last joined the queue: its submission, requeue or release, or the end of the last job
+    that it waited for.
     """
     after: tuple[Dependency, ...] = ()
     """The conditions that are not met yet; it joins the queue when none is left."""
@@ -365,17 +365,17 @@ class JobRecord:
     held: str = ""
     """The user who holds it, or empty."""
     secrets: tuple[Secret, ...] = ()
-    """The secrets that it asks for; whether they are granted is checked at every start."""
+    """The secrets that it asks for; every start checks whether they are granted."""
     cancelled_by: str = ""
     attempts: int = 0
-    """How many attempts were admitted so far."""
+    """How many attempts have been admitted so far."""
     attempt: Attempt | None = None
     failures: int = 0
     preemptions: int = 0
     preempted_at: float | None = None
     losses_in_row: int = 0
     unstarted_in_row: int = 0
-    """Attempts in a row that their machines could not start."""
+    """Consecutive attempts that their machines could not start."""
     not_before: float = 0.0
     """The end of its backoff after a failure or a loss."""
     past: tuple[PastAttempt, ...] = ()
@@ -383,14 +383,14 @@ class JobRecord:
     last: Outcome | None = None
     """How its latest attempt ended."""
     report: Mapping[str, float] = field(default_factory=dict)
-    """The numbers that it reported last."""
+    """The numbers that it last reported."""
     drain_deadline: float = 0.0
     outcome: Outcome | None = None
     ended_at: float | None = None
 
     @property
     def sort_name(self) -> str:
-        """Its id in a form that sorts tasks by number: the last tie-break in the queue."""
+        """Its id in a form that sorts tasks by number: the last tie-breaker in the queue."""
         return self.id if self.task is None else f"{self.launch}.{self.task:06d}"
 
     @property
@@ -400,7 +400,7 @@ class JobRecord:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has failed with no retry left. Only then a host is held for inspection."""
+        """Whether it has failed with no retry left. Only then can a host be held for inspection."""
         if self.phase is Phase.DRAINING:
             return self.last is not None and self._is_final(self.last)
         is_decided_by_any = self.stops_others or not self.first_decides
@@ -421,7 +421,8 @@ class JobRecord:
             return True
         if attempt.stop is not None:
             return attempt.stop.reason in _LOSSES
-        # Its last host may be told as lost in the turn that tells of the loss: nothing is stopped.
+        # The report that its last host is lost may come with the report of the loss: nothing is
+        # stopped.
         last = self.last if self.phase is Phase.DRAINING else None
         return last is not None and last.kind is OutcomeKind.LOST
 
@@ -454,7 +455,7 @@ class JobRecord:
 
     @property
     def replicas(self) -> int:
-        """How many it has now; while it has none, the fewest that it starts with."""
+        """How many it has now; before it has any, the fewest that it starts with."""
         return self.request.replicas if self.attempt is None else len(self.attempt.placement)
 
     @property
@@ -468,7 +469,7 @@ def state_of(job: JobRecord) -> str:
     Return the state of `job` that users see: its phase, unless another word says more.
 
     `held` while it is held in the queue or a failed host is held for inspection, `preempted` while
-    it is requeued after a preemption, and the outcome once there is one.
+    it is requeued after a preemption, and its outcome once there is one.
     """
     if job.outcome is not None:
         return job.outcome.kind.value

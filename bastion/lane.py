@@ -2,8 +2,8 @@
 Lanes: queues with a few threads for slow outside calls, so that no call delays its loop.
 
 A loop submits work under a key, continues, and collects finished work in its next turn, in sorted
-order. Work under a key that is still in flight is not started again. The threads of a lane are
-bounded, and other work waits. A simulation uses `InlineLane`, which does the work in `submit`.
+order. Work under a key that is still in flight is not started again. A lane has a limited number of
+threads, and other work waits. A simulation uses `InlineLane`, which does the work in `submit`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Done:
 
 
 class Lane(Protocol):
-    """Where outside calls are made."""
+    """A place to make outside calls."""
 
     def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
         """
-        Do `work` soon, unless work of the same key is in flight.
+        Do `work` soon, unless work with the same key is in flight.
 
-        Urgent work is begun before all that waits and is not urgent.
+        Urgent work starts before all waiting work that is not urgent.
         """
         ...
 
@@ -45,11 +45,11 @@ class Lane(Protocol):
         ...
 
     def has_failed(self) -> bool:
-        """Whether something can be collected that raised an error."""
+        """Whether work that raised an error can be collected."""
         ...
 
     def has_work(self) -> bool:
-        """Whether anything is in flight, or can be collected."""
+        """Whether anything is in flight or can be collected."""
         ...
 
     def wait(self, timeout_s: float) -> None:
@@ -57,11 +57,11 @@ class Lane(Protocol):
         ...
 
     def settle(self, timeout_s: float, *, keys: Collection[str] | None = None) -> None:
-        """Wait until nothing is in flight, or no work of these `keys`."""
+        """Wait until nothing is in flight, or no work with these `keys`."""
         ...
 
     def close(self) -> None:
-        """Accept no more work, and drop what has not begun."""
+        """Accept no more work, and drop what has not started."""
         ...
 
 
@@ -85,7 +85,7 @@ class InlineLane:
         return tuple(sorted(done, key=lambda one: one.key))
 
     def has_failed(self) -> bool:
-        """Whether something can be collected that raised an error."""
+        """Whether work that raised an error can be collected."""
         return any(done.error is not None for done in self._done)
 
     def has_work(self) -> bool:
@@ -93,10 +93,10 @@ class InlineLane:
         return bool(self._done)
 
     def wait(self, timeout_s: float) -> None:
-        """Return at once: nothing is ever in flight."""
+        """Return immediately: nothing is ever in flight."""
 
     def settle(self, timeout_s: float, *, keys: Collection[str] | None = None) -> None:
-        """Return at once: nothing is ever in flight."""
+        """Return immediately: nothing is ever in flight."""
 
     def close(self) -> None:
         """Drop what was not collected."""
@@ -107,8 +107,8 @@ class ThreadLane:
     """
     Does the work on at most `workers` threads of its own.
 
-    A plain queue and not `concurrent.futures`: a lane gets thousands of calls a second, and a
-    future costs more than most of the work here.
+    It is a plain queue instead of `concurrent.futures`: a lane gets thousands of calls per second,
+    and a future costs more than most of the work here.
     """
 
     def __init__(self, name: str, *, workers: int) -> None:
@@ -117,7 +117,7 @@ class ThreadLane:
         self._started = 0
         self._changed = threading.Condition()
         self._queue: SimpleQueue[bool] = SimpleQueue()
-        """One True for each work that waits; False ends a thread."""
+        """One True for each waiting piece of work; False ends a thread."""
         self._urgent: deque[tuple[str, Callable[[], object]]] = deque()
         self._other: deque[tuple[str, Callable[[], object]]] = deque()
         self._in_flight: set[str] = set()
@@ -142,10 +142,10 @@ class ThreadLane:
 
     def _miss_thread(self) -> None:
         """
-        Go on with the threads that there are; without any, all that waits fails.
+        Continue with the existing threads; if there are none, all waiting work fails.
 
-        It fails as a call that the store did not answer: its submitter tries again, and takes it
-        for no fault of the work. The next work asks for a thread anew.
+        It fails like a call that the store did not answer: its submitter tries again and does not
+        blame the work. The next work requests a thread again.
         """
         with self._changed:
             self._started -= 1
@@ -166,22 +166,22 @@ class ThreadLane:
         return tuple(sorted(done, key=lambda one: one.key))
 
     def has_failed(self) -> bool:
-        """Whether something can be collected that raised an error."""
+        """Whether work that raised an error can be collected."""
         with self._changed:
             return any(done.error is not None for done in self._done)
 
     def has_work(self) -> bool:
-        """Whether anything is in flight, or can be collected."""
+        """Whether anything is in flight or can be collected."""
         with self._changed:
             return bool(self._in_flight or self._done)
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for one piece of work to finish, at most `timeout_s`."""
+        """Wait at most `timeout_s` for one piece of work to finish."""
         with self._changed:
             self._changed.wait_for(lambda: self._done or not self._in_flight, timeout_s)
 
     def settle(self, timeout_s: float, *, keys: Collection[str] | None = None) -> None:
-        """Wait for all work, or that of `keys`, to finish, at most `timeout_s`."""
+        """Wait at most `timeout_s` for all work, or that of `keys`, to finish."""
         with self._changed:
             awaited = self._in_flight if keys is None else set(keys)
             self._changed.wait_for(lambda: not (self._in_flight & awaited), timeout_s)

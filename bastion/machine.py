@@ -16,7 +16,7 @@ from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 MISSED_BEATS = 4.0
-"""Heartbeats that fail to come before a machine is told to be silent."""
+"""Missed heartbeats after which a machine is reported as silent."""
 
 
 class MachinePhase(StrEnum):
@@ -30,7 +30,7 @@ class MachinePhase(StrEnum):
 
 
 Terms = Literal["reserved", "on_demand", "spot"]
-"""How a machine is bought; a spot machine may be taken back at any time."""
+"""How a machine is bought; the provider can reclaim a spot machine at any time."""
 
 
 @value
@@ -38,8 +38,8 @@ class Pool:
     """
     Machines of one shape from one provider, as `config/bastion.toml` declares them.
 
-    `resources` is what one machine has. `max_machines` bounds how many may exist; a `local` pool
-    with `count` declares that many machines that always exist. `tier` indexes the quota's tiers.
+    `resources` is what one machine has. `max_machines` limits how many can exist; a `local` pool
+    with `count` declares that many machines, which always exist. `tier` indexes the quota's tiers.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Pool:
     max_machines: int
     min_machines: int = 0
     hosts: int = 1
-    """Machines of one slice; 1 for machines without a slice."""
+    """Machines per slice; 1 for machines without a slice."""
     tier: int = 0
     zones: tuple[str, ...] = ("",)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -56,27 +56,27 @@ class Pool:
     boot_s: float = 120.0
     """How long a new machine usually takes to be ready."""
     price_per_hour: float = 0.0
-    """What one machine costs an hour, in the admin's own currency; 0: not known."""
+    """Cost of one machine per hour, in the admin's own currency; 0: unknown."""
     patience_s: float = 900.0
-    """How long a provider may keep a request for machines before another zone is tried."""
+    """How long a provider can keep a request for machines before another zone is tried."""
     keep_work_s: float = 7 * 86400.0
     """How long its machines keep what an attempt left in its working directory."""
     permit_s: float = 0.0
     """
-    How long jobs run on while their machine reaches no store; 0: for ever.
+    How long jobs continue while their machine reaches no store; 0: without limit.
 
-    Only where the provider can say that a machine is gone. Where it cannot, as of a host that does
-    not answer, this is what proves after a time that nothing runs there any more.
+    It can be 0 only if the provider can report that a machine is gone. If it cannot, as for a host
+    that does not answer, an expired permit proves that nothing runs there any longer.
     """
     machines_per_zone: int = 0
-    """Most machines in one zone, as where each zone is a host; 0: any number."""
+    """Maximum number of machines per zone, for example if each zone is a host; 0: any number."""
     run_as: str = ""
-    """The user of its jobs' processes, where agents run as root; empty for the agent's user."""
+    """The user of its jobs' processes if agents run as root; empty for the agent's user."""
     instance_type: str = ""
-    """What the provider calls the shape, such as `a3-highgpu-8g`; empty where it has no name."""
+    """The provider's name for the shape, such as `a3-highgpu-8g`; empty if it has none."""
     terms: Terms = "on_demand"
     reservation: str = ""
-    """Capacity that the provider promised, by its name there; only with the terms `reserved`."""
+    """The provider's name for capacity that it promised; only with the terms `reserved`."""
     image: str = ""
     """What a new machine boots, in the provider's own words; empty for the provider's default."""
     disk_gib: int = 0
@@ -84,26 +84,26 @@ class Pool:
     network: str = ""
     tags: tuple[str, ...] = ()
     identity: str = ""
-    """The account that its machines act as: a service account, an instance profile."""
+    """The account that its machines act as: a service account or an instance profile."""
     setup: tuple[str, ...] = ()
     """Shell commands that a new machine runs as root, in order, before it takes jobs."""
     watches_devices: bool = False
-    """Whether its machines compare their accelerators with `resources`, and watch their health."""
+    """Whether its machines compare their accelerators with `resources` and watch their health."""
     burn: str = ""
-    """A command that puts load on a new machine's devices, and fails where one does not bear it."""
+    """A command that puts load on a new machine's devices, and fails if one cannot withstand it."""
     respects_foreign: bool = False
-    """Whether devices that processes of others hold get no job."""
+    """Whether devices that are in use by other users' processes get no jobs."""
     orphan_timeout_s: float = 3600.0
-    """How long a machine of a cloud lives without instructions and without its bucket."""
+    """How long a cloud machine lives without instructions and without its bucket."""
     idle_warning_s: float = 0.0
-    """How long a job may leave its devices on a machine idle before that is told; 0: for ever."""
+    """How long a job can leave its devices on a machine idle before a warning; 0: without limit."""
     stops_idle: bool = False
-    """Whether such a job is stopped then, and has failed."""
+    """Whether such a job is then stopped and has failed."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Settings for its provider."""
 
     def free_zones(self, taken: Iterable[str]) -> tuple[str, ...]:
-        """Return the zones in which one machine more may be made, beside those in zones `taken`."""
+        """Return the zones that have room for one more machine besides those in zones `taken`."""
         most = self.machines_per_zone
         count = Counter(taken) if most else Counter[str]()
         return tuple(zone for zone in self.zones if not most or count[zone] < most)
@@ -111,7 +111,7 @@ class Pool:
 
 @value
 class Warm:
-    """A wish of an admin: some machines of a pool are kept although they are idle."""
+    """An admin's wish to keep some machines of a pool even though they are idle."""
 
     machines: int
     until: float
@@ -126,7 +126,7 @@ class Batch:
     number: int
     life: int
     instructions: tuple[Instruction, ...] = ()
-    """May be empty: then the batch only fills its number, so that agents find no gap."""
+    """Can be empty: then the batch only fills its number, so that agents find no gap."""
 
 
 @value
@@ -137,10 +137,10 @@ class Machine:
     pool: str
     phase: MachinePhase = MachinePhase.CREATING
     resources: Amounts = NOTHING
-    """Its capacity, as its agent declared it; until then the pool's."""
+    """Its capacity, as its agent declared it; until then its pool's."""
     slice: str = ""
     batch: str = ""
-    """The machines that are made together, all or none, share it; empty for a machine alone."""
+    """Shared by machines that are created together, all or none; empty for a single machine."""
     hosts: int = 1
     """Machines of its slice; 1 for a machine without a slice."""
     tier: int = 0
@@ -148,33 +148,35 @@ class Machine:
     created_at: float = 0.0
     """When the commit allocated it."""
     made_at: float | None = None
-    """When a list first showed that it exists; None before."""
+    """When a listing first showed that it exists; None before."""
     account: str = ""
-    """The account or project that a list showed it in; empty where its provider has none."""
+    """The account or project in which a listing showed it; empty if its provider has none."""
     waits: str = ""
-    """Why its provider keeps the request for it, in the provider's words; empty if it does not."""
+    """Why its provider keeps its request waiting, in the provider's words; empty if it does not."""
     stuck: str = ""
-    """Why its agent, which has never begun, does not begin; empty where that is not known."""
+    """Why its agent, which has never started, does not start; empty if unknown."""
     life: int = 0
     """The keeper life that registered last; 0 before the first."""
     address: str = ""
     hostname: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     cordoned: str = ""
-    """Why no new job may start here, or empty."""
+    """Why no new job can start here, or empty."""
     draining: bool = False
-    """Whether it is told when the last job here has ended."""
+    """Whether to report when the last job here has ended."""
     drain_by: float | None = None
-    """When the jobs that still run here are preempted; None: they run to their end."""
+    """When the jobs that are still running here are preempted; None: they run to their end."""
     drained_at: float | None = None
-    """When nothing ran here any more, of a machine that is drained."""
+    """When a drained machine became empty."""
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     bad_text: str = ""
     """Why those must not be used."""
     unwell: str = ""
-    """What is wrong with the whole machine, so that no job starts here; empty if nothing is."""
+    """
+    What is wrong with the whole machine, so that no job starts here; empty if nothing is wrong.
+    """
     unwell_until: float | None = None
-    """When a start is tried again; None: when its agent reports that it is well."""
+    """When a start is tried again; None: when its agent reports that the machine is well."""
     failed_starts: int = 0
     """How many hosts in a row it could not start."""
     batches: int = 0
@@ -186,24 +188,24 @@ class Machine:
     build: str = ""
     """The digest of the wheel that its agent runs; empty if it was started from a folder."""
     upgrade_asked_at: float | None = None
-    """When its agent was last told to become one of another build."""
+    """When its agent was last told to switch to another build."""
     heard_at: float = 0.0
     heartbeat_s: float = 0.0
-    """Its agent rings at least so often; 0: only when there is news."""
+    """Its agent rings at least this often; 0: only when there is news."""
     permit_s: float = 0.0
-    """Its pool's; 0: its provider says when it is gone."""
+    """Its pool's permit; 0: its provider reports when it is gone."""
     missing: int = 0
-    """How many listings in a row lacked it."""
+    """How many consecutive listings did not show it."""
     idle_since: float | None = None
 
     def is_overdue(self, now: float) -> bool:
-        """Whether its agent has not rung for `MISSED_BEATS` times as long as it rings."""
+        """Whether its agent has not rung for `MISSED_BEATS` times its heartbeat interval."""
         silent_s = now - self.heard_at
         return bool(self.life and self.heartbeat_s) and silent_s > MISSED_BEATS * self.heartbeat_s
 
     @property
     def accepts(self) -> bool:
-        """Whether a new job may be placed here."""
+        """Whether a new job can be placed here."""
         return (
             self.phase in (MachinePhase.CREATING, MachinePhase.READY)
             and not self.cordoned
@@ -228,26 +230,26 @@ class Start:
     devices: Mapping[str, tuple[int, ...]]
     replicas: int = 1
     hosts: int = 1
-    """Hosts of each replica."""
+    """Number of hosts of each replica."""
     barrier: bool = False
     """Wait for `go` after the claim."""
     tier: int = 0
     grace_s: float = 30.0
     ulid: str = ""
     replicas_here: int = 0
-    """How many replicas of this attempt are on this machine before this one."""
+    """How many hosts of this attempt are on this machine before this one."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """The sources of the secrets that are granted to its job, by name."""
     task: int | None = None
-    """Index of the task, if `launch` is an array."""
+    """Index of the task if `launch` is an array."""
     max_runtime_s: float | None = None
     """Replaces the limit of its spec; None: the spec's limit holds."""
     hold_s: float = 0.0
     """How long it is held for inspection if it fails; 0: not at all."""
     idle_warning_s: float = 0.0
-    """How long its devices may be idle before that is told; 0: for ever."""
+    """How long its devices can be idle before a warning; 0: without limit."""
     stops_idle: bool = False
-    """Whether it is stopped then, and has failed."""
+    """Whether it is then stopped and has failed."""
 
 
 @value
@@ -268,7 +270,7 @@ class StopHost:
 
 @value
 class SetLimit:
-    """One host of an attempt may run `max_runtime_s` from its start."""
+    """Let one host of an attempt run for `max_runtime_s` from its start."""
 
     kind: Literal["limit"] = "limit"
     project: str
@@ -282,7 +284,7 @@ class SetLimit:
 
 @value
 class Follow:
-    """A user follows this job's logs: flush them at once for the next `for_s` seconds."""
+    """Flush this job's logs immediately for the next `for_s` seconds: a user follows them."""
 
     kind: Literal["follow"] = "follow"
     project: str
@@ -292,11 +294,11 @@ class Follow:
 
 @value
 class Exec:
-    """Run a command beside the processes of one host of an attempt, as one of them would run."""
+    """Run a command next to the processes of one host of an attempt, as one of them would."""
 
     kind: Literal["exec"] = "exec"
     id: str
-    """Of the request: it names the command's output, and no other command has it."""
+    """Id of the request: it names the command's output, and no other command has it."""
     project: str
     job: str
     attempt: int
@@ -304,31 +306,31 @@ class Exec:
     replica: int
     host: int
     process: int
-    """Index of the process whose variables, folder and container it gets."""
+    """Index of the process whose variables, folder and container the command gets."""
     argv: tuple[str, ...] = ()
     argv_digest: str = ""
-    """Of the object that holds the arguments, where they are too long for root; else empty."""
+    """Key of the object with the arguments if they are too long for root; else empty."""
     max_runtime_s: float
 
 
 @value
 class Check:
-    """Look at this machine and say what there is, or put a short load on its devices."""
+    """Inspect this machine and report what it has, or put a short load on its devices."""
 
     kind: Literal["check"] = "check"
     id: str
-    """Of the request: it names the outcome, and no other check has it."""
+    """Id of the request: it names the outcome, and no other check has it."""
     by: Literal["hello", "burn"]
     until: float
-    """In the store's seconds; nothing is begun later."""
+    """In the store's seconds; nothing starts later."""
     command: str = ""
-    """The pool's own load; empty: that of this program."""
+    """The pool's own load command; empty: this program's."""
     max_s: float = 60.0
 
 
 @value
 class Build:
-    """A build of Bastion: its wheel in the bucket, and the sha256 of that."""
+    """A build of Bastion: its wheel in the bucket, and the wheel's sha256."""
 
     wheel: str
     digest: str
@@ -336,7 +338,7 @@ class Build:
 
 @value
 class Upgrade:
-    """Run the agent of another build, once nothing runs here; a new keeper life begins then."""
+    """Run the agent of another build once nothing runs here; a new keeper life then starts."""
 
     kind: Literal["upgrade"] = "upgrade"
     build: Build

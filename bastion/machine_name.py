@@ -8,7 +8,7 @@ from bastion.value import value
 from quota.pattern import pattern
 
 _N = r"(\d{1,15})"
-"""More digits than any commit has, and few enough: Python refuses to parse thousands of digits."""
+"""More digits than any commit has, but few enough: Python refuses to parse thousands of digits."""
 _AFTER_POOL = pattern(rf"-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 _OF_ANY_POOL = pattern(rf"(.+)-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 
@@ -18,7 +18,7 @@ class MachineName:
     """
     `<pool>-<seq>-<index>`, or `<pool>-<seq>-<index>-h<host>` for a host of a slice.
 
-    A name is allocated by one commit and used for one create, so no two machines share one.
+    One commit allocates a name, and it is used for one create, so no two machines share one.
     """
 
     pool: str
@@ -49,7 +49,7 @@ def pool_of(name: str) -> str:
     """
     Return the pool of a machine called `name`: the part before the numbers.
 
-    A name that no commit allocates is its own pool, so that it shares no folder with another.
+    A name that no commit allocates is its own pool, so it shares no folder with another.
     """
     found = _OF_ANY_POOL.fullmatch(name)
     return name if found is None else found[1]

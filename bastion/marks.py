@@ -1,13 +1,13 @@
 """
-Marks: the messages of a running job to its agent (checkpointed, finished, a report of numbers).
+Marks: messages from a running job to its agent (checkpointed, finished, a report of numbers).
 
 They are plain files in the folder that BASTION_MARKS_DIR names. A job in another language, or
-without `bastion` installed, writes them itself. Outside a job nothing is written. Standard library
-only, so that a training program imports nothing else.
+without `bastion` installed, writes them itself. Outside a job nothing is written. It uses only the
+standard library, so that a training program imports nothing else.
 
     checkpointed    its state is saved: a preemption after this loses nothing earlier
-    finished        its work is complete, whatever its exit code
-    report          one JSON object a line: numbers that policies and users may read
+    finished        its work is complete, even if its exit code is not 0
+    report          one JSON object per line: numbers that policies and users can read
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOTICE_FILE = "BASTION_NOTICE_FILE"
 
 
 def checkpointed() -> None:
-    """Mark the state that was saved so far as a checkpoint that the job can resume from."""
+    """Mark the state saved so far as a checkpoint that the job can resume from."""
     _write("checkpointed", "")
 
 
@@ -32,7 +32,7 @@ def finished() -> None:
 
 def report(**numbers: float) -> None:
     """
-    Report numbers about the progress, as in `report(loss=0.3, step=100)`.
+    Report numbers about the progress, for example `report(loss=0.3, step=100)`.
 
     Raises:
         TypeError: A value is not a number.
@@ -48,7 +48,7 @@ def report(**numbers: float) -> None:
 
 def notice() -> dict[str, object] | None:
     """
-    Return the notice that this job must stop, or None while there is none.
+    Return the notice that this job must stop, or None if there is none.
 
     It has at least the fields `reason`, `by` and `deadline`.
     """

@@ -1,12 +1,13 @@
 """
 The monitor of one admitted job: two pure functions that are called every turn.
 
-* `watch`, before the commit: which events follow from what is known (a barrier may open, a sibling
-  failed, a machine is gone, the logs are complete), and which instructions this commit allocates.
-* `due`, after the commit: which registers must be written because committed state requires it. It
-  returns the same after a crash, and its actions are idempotent.
+* `watch`, before the commit: returns the events that follow from what is known (a barrier can open,
+  a sibling failed, a machine is gone, the logs are complete), and the instructions that this commit
+  allocates.
+* `due`, after the commit: returns the registers that must be written because committed state
+  requires them. It returns the same after a crash, and its actions are idempotent.
 
-It must not know how records are stored or how actions are performed.
+This module must not know how records are stored or how actions are performed.
 """
 
 from __future__ import annotations
@@ -36,21 +37,22 @@ from bastion.value import value
 
 TIME_LIMIT_SLACK_S = 30.0
 """
-The keeper enforces `max_runtime`. The bastion stops a job that its keeper did not, this long after
-the limit and the grace period.
+The keeper enforces `max_runtime`. If it fails to, the bastion stops the job this long after the
+limit and the grace period.
 """
 
 
 END_MISSING_S = 600.0
 """
-A machine tells that a host is over once its `end` is in the bucket. Where the bucket did not hold
-it then, and no sweep has found it since, it was deleted. One of another version is there.
+A machine reports that a host is over once its `end` is in the bucket. If the bucket did not have it
+then, and no sweep has found it since, it was deleted. An end that another version wrote still
+counts as existing.
 """
 
 
 @value
 class IdleRule:
-    """What becomes of a job that leaves its devices idle, in one pool."""
+    """What happens to a job in one pool that leaves its devices idle."""
 
     warning_s: float
     stops: bool = False
@@ -63,14 +65,14 @@ class _IdleFields(TypedDict, total=False):
 
 @value
 class Options:
-    """The settings of the admin that monitors need."""
+    """The admin's settings that monitors need."""
 
     grace_s: float = 30.0
     max_grace_s: float = 300.0
     secrets: SecretRules = SecretRules()
-    """Which project may have which secrets."""
+    """Which project can have which secrets."""
     idle_rules: Mapping[str, IdleRule] = field(default_factory=dict)
-    """By pool; a pool without one does not watch for idle devices."""
+    """By pool; a pool without a rule does not watch for idle devices."""
 
     def idle_rule(self, pool: str) -> _IdleFields:
         """Return the fields of a start instruction that the rule of a pool sets."""
@@ -96,7 +98,7 @@ class WriteGo:
 
 @value
 class RevokeGo:
-    """Close the barrier of the job's attempt for good, unless it is open."""
+    """Close the barrier of the job's attempt permanently, unless it is open."""
 
 
 @value
@@ -143,8 +145,8 @@ def watch(
     Return the events and instructions that follow for `job` from what is known at `now`.
 
     `failed_sibling` is the id of a job of the same launch whose failure ends the whole launch.
-    Since `steady_since` commits have followed each other without a gap: in one, as in an outage of
-    the store, agents can save nothing either.
+    Commits have had no gap since `steady_since`: during a gap, such as an outage of the store,
+    agents cannot save anything either.
     """
     attempt = job.attempt
     if attempt is None:
@@ -169,7 +171,7 @@ def watch(
 
 
 def quiet_until(job: JobRecord, options: Options) -> float:
-    """Return until when time alone adds nothing to what `watch` returns for `job`."""
+    """Return the time until which the passing of time alone adds nothing to `watch` for `job`."""
     if job.attempt is None:
         return math.inf
     if job.phase is Phase.DRAINING:
@@ -179,7 +181,7 @@ def quiet_until(job: JobRecord, options: Options) -> float:
 
 
 def _longest_end(job: JobRecord, attempt: Attempt, options: Options) -> float:
-    """When the bastion itself stops a job that its keeper did not stop at its time limit."""
+    """Return when the bastion itself stops a job that its keeper did not stop at its time limit."""
     limit_s = job.request.max_runtime_s
     if limit_s is None or attempt.started_at is None:
         return math.inf
@@ -187,7 +189,7 @@ def _longest_end(job: JobRecord, attempt: Attempt, options: Options) -> float:
 
 
 def _joined(*parts: Watched) -> Watched:
-    """The events and the instructions of all `parts`, in order."""
+    """Return the events and the instructions of all `parts`, in order."""
     return Watched(
         events=tuple(event for part in parts for event in part.events),
         instructions=tuple(each for part in parts for each in part.instructions),
@@ -260,14 +262,14 @@ def _stop_wanted(
 
 
 def _failed_replica(job: JobRecord, attempt: Attempt) -> int | None:
-    """The replica whose failure stops the others, or None."""
+    """Return the replica whose failure stops the others, or None."""
     if job.stops_others and attempt.first_failure is not None:
         return attempt.first_failure[0]
     return 0 if job.first_decides and first_failed(attempt) else None
 
 
 def _missing_at(state: HostState) -> float:
-    """When the end of a host counts as missing; a stop then has its agent write another one."""
+    """Return when the end of a host counts as missing; a stop then makes its agent rewrite it."""
     if state.end is not None or state.over_at is None:
         return math.inf
     return state.over_at + END_MISSING_S
@@ -311,7 +313,7 @@ def _start_hosts(
 
 
 def _change_limits(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
-    """Send the time limit that a user has changed to every host that has another."""
+    """Send the time limit that a user has changed to every host that has another one."""
     limit_s = job.revised_limit_s
     events: list[Event] = []
     instructions: list[tuple[str, Instruction]] = []
@@ -336,7 +338,7 @@ def _stop_held(
     """
     Stop the siblings of a host that is held for inspection, and stop that host once released.
 
-    The attempt stays admitted meanwhile, so that it can be preempted or cancelled like any other.
+    The attempt stays admitted in the meantime, so it can be preempted or cancelled like any other.
     """
     if not job.kept:
         return Watched()
@@ -430,7 +432,7 @@ class _HostFields(TypedDict):
 
 
 def _host_fields(job: JobRecord, attempt: Attempt, replica: int, host: int) -> _HostFields:
-    """The fields of an instruction that name its host and attempt."""
+    """Return the fields of an instruction that name its host and attempt."""
     return {
         "project": job.project,
         "job": job.id,

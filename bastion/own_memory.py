@@ -9,7 +9,7 @@ _PR_SET_DUMPABLE = 4
 """Source: Linux, include/uapi/linux/prctl.h; PR_SET_DUMPABLE in prctl(2)."""
 
 _INSIDE = "BASTION_MARK"
-"""Set in every process that a keeper started, also in a Bastion that runs inside a job."""
+"""Set in every process that a keeper started, including a Bastion that runs inside a job."""
 
 
 def hide_memory() -> None:
@@ -18,12 +18,12 @@ def hide_memory() -> None:
 
     Otherwise jobs of the same user could read an agent's credentials, and secrets of other
     projects, in /proc. Programs that this process starts are not affected. A process inside a job
-    is not changed, because the job's keeper finds it by its environment. Without support by the
-    kernel nothing changes.
+    is not changed, because the job's keeper finds it by its environment. If the kernel does not
+    support it, nothing changes.
     """
     if _INSIDE in os.environ:
         return
-    # Some minimal builds of Python are without ctypes.
+    # Some minimal builds of Python have no ctypes.
     with contextlib.suppress(ImportError, OSError):
         import ctypes
 

@@ -1,4 +1,4 @@
-"""How another program of ours is started."""
+"""How we start another program of ours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 def own_program(module: str, *words: str) -> list[str]:
     """
-    Return the command that runs `module`, which is one of ours, with `words`.
+    Return the command that runs `module`, one of our own, with the arguments `words`.
 
-    `-P`: without it Python looks for modules in the folder of the user first, and would run a
-    `launch.py` or a `queue.py` that is there.
+    Without `-P`, Python would look for modules in the user's folder first, and would run a
+    `launch.py` or a `queue.py` in it.
     """
     return [sys.executable, "-P", "-m", module, *words]

@@ -1,4 +1,4 @@
-"""A job's state and why it is so, as a sentence about the job."""
+"""A job's state and its reason, as a sentence about the job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _STATE_PHRASES = {
 
 
 def state_phrase(state: str) -> str:
-    """A job's state, to follow its name: `is queued`, `failed`, `was cancelled`."""
+    """Return a job's state, to follow its name: `is queued`, `failed`, `was cancelled`."""
     return _STATE_PHRASES[OutcomeKind(state)] if state in _STATE_PHRASES else f"is {state}"
 
 
 def after_phrase(state: str, text: str) -> str:
     """
-    A job's text, to follow `state_phrase`, without the words that would say its state again.
+    Return a job's text, to follow `state_phrase`, without the words that would repeat its state.
 
     `was cancelled` and `is held` are followed by ` by ann`, `is stopping` by `: preempted; killed
     in 5s`.
@@ -52,7 +52,7 @@ _STOPS = {
 
 
 def stop_text(reason: StopReason, by: str = "") -> str:
-    """Why a job is stopped, as `preempted for train-1` or `cancelled by ann`."""
+    """Return why a job is stopped, for example `preempted for train-1` or `cancelled by ann`."""
     if not by:
         return _STOPS[reason]
     match reason:

@@ -1,20 +1,21 @@
 """
 The reconciler of machines: pure functions that alone decide which to create, keep and delete.
 
-A machine that a committed placement names is created. One that ends before its agent has come, or
-whose agent does not come in time, is given up as one that was refused is. An idle machine is kept
-for its pool's `idle_timeout_s`, then deleted, unless the pool would have fewer machines than its
-least. A request that waits at its provider is taken back soon after nothing needs it. A cordoned
-machine is replaced where a pool has a least number. A pool that left the configuration keeps its
-machines, because a truncated file must not delete them. A pool with `max_machines = 0` loses each
-machine once it is idle. A machine never leaves `DELETING`.
+A machine that a committed placement names is created. A machine that ends before its agent arrives,
+or whose agent does not arrive in time, is given up like a refused one. An idle machine is kept for
+its pool's `idle_timeout_s`, then deleted, unless the pool would fall below its minimum. A request
+that waits at its provider is cancelled soon after nothing needs it. A cordoned machine is replaced
+if its pool has a minimum. A pool that was removed from the configuration keeps its machines,
+because a truncated file must not delete them. A pool with `max_machines = 0` loses each machine
+once it is idle. A machine never leaves `DELETING`.
 
-A slice is one thing: once a host of it is gone or going, the others follow as soon as nothing uses
-them, and only then is any of them deleted.
+A slice is one unit: once one host of it is gone or being deleted, the others follow as soon as
+nothing uses them, and only then is any of them deleted.
 
-Two listings in a row must lack a machine before it counts as gone. A machine that is listed and not
-in root is deleted only if a commit no newer than ours allocated its name. So a machine that leaves
-root because its provider refused to make it is no leak, even if it was made all the same.
+A machine counts as gone only after two consecutive listings without it. A machine that is listed
+but not in root is deleted only if a commit no newer than ours allocated its name. So a machine that
+leaves root because its provider refused to create it does not leak, even if it was created after
+all.
 """
 
 from __future__ import annotations
@@ -31,27 +32,29 @@ from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 LISTINGS_TO_BE_GONE = 2
-"""Listings in a row that must lack a machine: a single one may be a provider's error."""
+"""Consecutive listings that must not show a machine: a single one may be a provider's error."""
 LISTING_LAG_S = 300.0
-"""How long a listing may lack a machine that was just made: providers' lists lag by a minute."""
+"""How long listings may miss a new machine: providers' lists lag by a minute."""
 BOOT_PATIENCE = 5.0
 """
 In boot times of its pool. A machine that has not registered by then is deleted, and its jobs are
 requeued.
 """
 SILENT_S = 120.0
-"""Four heartbeats of a machine whose provider cannot report it as gone: it gets no more jobs."""
+"""
+Four heartbeats of a machine whose provider cannot report it as gone; then it gets no more jobs.
+"""
 PERMIT_SLACK_S = 90.0
 """A keeper whose permit has expired takes 30 s to stop its processes; clocks drift far less."""
 UNWANTED_S = 10.0
 """
-A request that waits at its provider is kept for so long when nothing needs it: a job that is tried
-again takes it over. Kept for longer it may be granted, and be paid for, for nothing.
+How long a request that waits at its provider is kept when nothing needs it: a retried job takes it
+over. If kept longer, it may be granted and paid for in vain.
 """
 LEAST_BOOT_S = 600.0
 """The least time before such a machine is deleted: providers can be slow for minutes."""
 UNREAD_S = 120.0
-"""After a gap in the commits: until then the bells that rang meanwhile may still be to be read."""
+"""After a gap in the commits: bells that rang during it may be unread until then."""
 
 
 @value
@@ -61,21 +64,21 @@ class Seen:
     name: str
     pool: str
     runs: bool
-    """Whether its agent runs, or it is still booting."""
+    """Whether its agent runs or it is still booting."""
     gone: bool
     """Whether it is confirmed deleted."""
     waits: str = ""
-    """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
+    """Why the provider keeps its request waiting, so that nothing exists yet; else empty."""
     stuck: str = ""
-    """Why its agent, which has never begun, does not begin; its boot is overdue as any other's."""
+    """Why its agent, which has never started, does not start; its boot can still become overdue."""
     odd: str = ""
-    """What an admin has to mend; empty if there is nothing."""
+    """What an admin has to fix; empty if there is nothing."""
     account: str = ""
-    """The account or project that it is in; empty where its provider has none."""
+    """The account or project that it is in; empty if its provider has none."""
     leaves_rest: bool = False
-    """Whether it is gone, and what is left of it has to be deleted."""
+    """Whether it is gone but leaves something that must be deleted."""
     ended: str = ""
-    """Why it ended, of one that is gone, in the provider's words; empty where it does not tell."""
+    """Why it ended if it is gone, in the provider's words; empty if the provider does not say."""
 
 
 @value
@@ -102,11 +105,11 @@ class Reconciled:
 
     machines: Mapping[str, Machine]
     given_up: Mapping[str, str]
-    """Machines that will not be made -> why. What was placed on them is placed elsewhere."""
+    """Machines that will not be created -> why. Their jobs are placed elsewhere."""
     lifeless: frozenset[str]
-    """Those of `given_up` that were made, and whose agents have not come."""
+    """The machines in `given_up` that were created but whose agents did not arrive."""
     stale: str = ""
-    """Name of a machine that a newer commit than ours allocated, or empty. We no longer lead."""
+    """Name of a machine that a commit newer than ours allocated, or empty. We no longer lead."""
 
 
 def reconcile(
@@ -127,20 +130,20 @@ def reconcile(
     Return the machines to commit.
 
     Args:
-        machines: Those of root.
+        machines: The machines in root.
         pools: As configured. Their zones are those that may have capacity, the first one first; a
-            pool without any gets no machine.
+            pool without zones gets no machine.
         listings: By pool, only listings that no earlier call has received.
         in_use: The machines of every attempt that has not ended and drained.
         now: The store's time.
         seq: The number of the next commit; it goes into the names of new machines.
-        unmade: Machines that their provider refused to make -> why.
+        unmade: Machines that their provider refused to create -> why.
         mute: Machines whose agents fail to ring; they are quarantined.
-        deaf: Machines whose agents answer nothing; they are deleted, in use or not.
-        listed_since: Pool -> since when every listing of it has succeeded; a pool that is missing
-            cannot be listed now. None: every listing ever has.
-        steady_since: Since when commits have followed each other without a gap. What rang before
-            may still have to be read, so no host's permit counts from further back.
+        deaf: Machines whose agents respond to nothing; they are deleted, even if in use.
+        listed_since: Pool -> the time since which every listing of it has succeeded; a missing pool
+            cannot be listed now. None: every listing has always succeeded.
+        steady_since: The time since which commits have had no gap. Earlier bells may still be
+            unread, so no host's permit counts from further back.
     """
     kept: dict[str, Machine] = {}
     shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
@@ -183,7 +186,7 @@ def reconcile(
 def left_zones(
     pools: Mapping[str, Pool], machines: Mapping[str, Machine]
 ) -> defaultdict[str, set[str]]:
-    """Return the zones in which `pools` have machines and that they name no more, by pool."""
+    """Return the zones in which `pools` have machines but that they no longer name, by pool."""
     left: defaultdict[str, set[str]] = defaultdict(set)
     for machine in machines.values():
         pool = pools.get(machine.pool)
@@ -228,7 +231,8 @@ def _wants_create(machine: Machine, seen: Seen | None) -> bool:
     """
     Whether `machine` is not created yet, or exists without its agent.
 
-    A machine that was there and is not listed is never created again: its name is for one create.
+    A machine that existed and is no longer listed is never created again: its name is for one
+    create.
     """
     if seen is None:
         return machine.phase is MachinePhase.CREATING and machine.made_at is None
@@ -267,11 +271,12 @@ def _update_idle(
 
 def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine | None:
     """
-    Quarantine a machine that is silent, where no provider can report it as gone.
+    Quarantine a machine that is silent if no provider can report it as gone.
 
     Return None once its permit has certainly expired, so that none of our processes runs there. A
-    permit counts from a bell that has landed, so it expires no later than `permit_s` after the
-    bastion saw the last one. What its provider queues, or has just made, is not silent yet.
+    permit counts from a bell that has arrived, so it expires no later than `permit_s` after the
+    bastion saw the last one. A machine that its provider queues, or has just created, is not silent
+    yet.
     """
     began_at = max(machine.created_at, machine.made_at or 0.0, steady_since)
     silent_s = now - max(machine.heard_at, began_at)
@@ -307,14 +312,14 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
 
 
 def _may_be_unlisted(machine: Machine, now: float) -> bool:
-    """Whether `machine` may exist though no listing has shown it yet."""
+    """Whether `machine` may exist although no listing has shown it yet."""
     return machine.phase is MachinePhase.CREATING or now - machine.created_at <= LISTING_LAG_S
 
 
 def _waiting_in_vain(
     machines: Mapping[str, Machine], pools: Mapping[str, Pool], now: float
 ) -> dict[str, str]:
-    """Machines that wait in one zone for longer than their pool waits before it tries another."""
+    """Return machines that have waited in one zone for longer than their pool's patience."""
     found = {}
     for machine in machines.values():
         pool = pools.get(machine.pool) if machine.waits and _is_kept(machine) else None
@@ -330,7 +335,7 @@ def _waiting_in_vain(
 def _ended_early(
     machines: Mapping[str, Machine], shown: Mapping[str, Mapping[str, Seen]]
 ) -> dict[str, str]:
-    """Machines that ended before their agents came; why."""
+    """Return the machines that ended before their agents arrived, and why."""
     seen = ((machine, shown.get(machine.pool, {}).get(name)) for name, machine in machines.items())
     return {
         machine.name: f"{machine.name} ended before its agent came: {each.ended}"
@@ -345,7 +350,7 @@ def _overdue(
     pools: Mapping[str, Pool],
     now: float,
 ) -> dict[str, str]:
-    """Machines that were made elsewhere and whose boots are overdue since this turn; why."""
+    """Return machines created elsewhere whose boots became overdue in this turn, and why."""
     found = {}
     for name, machine in machines.items():
         is_new = before[name].phase is MachinePhase.CREATING and not _is_kept(machine)
@@ -365,10 +370,11 @@ def _give_up(
     shown: Mapping[str, Mapping[str, Seen]],
 ) -> bool:
     """
-    Let go of a machine that will not be made; False if it is there all the same.
+    Give up a machine that will not be created; return False if it exists after all.
 
-    One that no listing has shown leaves at once. One that was shown is deleted like any other. One
-    whose agent came is given up where its provider says that it is off: it will not be started.
+    A machine that no listing has shown is removed immediately. One that was shown is deleted like
+    any other. One whose agent has arrived is given up if its provider says that it is off: nothing
+    will start it.
     """
     machine = machines.get(name)
     if machine is None or not _is_kept(machine):
@@ -385,17 +391,17 @@ def _give_up(
 
 
 def _is_off(seen: Seen | None) -> bool:
-    """Whether the provider says that nothing runs on its machine, as one that was stopped."""
+    """Whether the provider says that nothing runs on its machine, such as a stopped one."""
     return seen is not None and not (seen.runs or seen.gone)
 
 
 def _is_made_elsewhere(machine: Machine, pool: Pool | None) -> bool:
     """
-    Whether a cloud, or a cluster's scheduler, has made `machine`.
+    Whether a cloud or a cluster's scheduler created `machine`.
 
-    A host of one's own is the only machine of its zone, and one's own machine has neither zone nor
-    permit: there an agent that does not run says nothing of the processes, and the same host is
-    what is tried again.
+    One of your own hosts is the only machine of its zone, and the bastion's own host has neither
+    zone nor permit. There, an agent that does not run proves nothing about the processes, and a
+    retry uses the same host.
     """
     if pool is None or pool.machines_per_zone:
         return bool(machine.zone) and not machine.permit_s
@@ -403,7 +409,7 @@ def _is_made_elsewhere(machine: Machine, pool: Pool | None) -> bool:
 
 
 def _end_slices(machines: dict[str, Machine], in_use: Collection[str]) -> None:
-    """Mark every unused host of a slice that is not whole any more, or of which one is going."""
+    """Mark every unused host of a slice that is incomplete or has a host that is being deleted."""
     slices: dict[str, list[Machine]] = defaultdict(list)
     for machine in machines.values():
         if machine.slice:
@@ -417,7 +423,7 @@ def _end_slices(machines: dict[str, Machine], in_use: Collection[str]) -> None:
 
 
 def _resize(pool: Pool, mine: Sequence[Machine], now: float, seq: int) -> list[Machine]:
-    """The machines of `pool` to delete in this turn, or the new machines up to its minimum."""
+    """Return the machines of `pool` to delete now, or the new machines up to its minimum."""
     alive = [m for m in mine if _is_kept(m)]
     spare = len(alive) - pool.min_machines
     surplus = []
@@ -432,7 +438,7 @@ def _resize(pool: Pool, mine: Sequence[Machine], now: float, seq: int) -> list[M
     free = (name for name in names if name not in taken)
     zones = pool.zones
     usable = sum(not machine.cordoned for machine in alive)
-    # One that was made is paid for until it is gone, and a provider may refuse that for ever.
+    # A machine that was created costs money until it is gone, and a provider may never let it go.
     paid = sum(_is_kept(machine) or machine.made_at is not None for machine in mine)
     room = max(pool.max_machines, pool.min_machines) - paid
     wanted = max(0, min(pool.min_machines - usable, room)) // pool.hosts
@@ -458,7 +464,7 @@ def _is_boot_overdue(machine: Machine, pool: Pool, now: float, listed_since: flo
 
 
 def _idle_longest_first(machines: Sequence[Machine], pool: Pool, now: float) -> list[list[Machine]]:
-    """The machines, and the whole slices, that have been idle for too long."""
+    """Return the machines, and the whole slices, that have been idle for too long."""
     groups: dict[str, list[Machine]] = defaultdict(list)
     for machine in machines:
         groups[machine.slice or machine.name].append(machine)
@@ -474,7 +480,7 @@ def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
 
 
 def _new(pool: Pool, name: str, zone: str, now: float) -> list[Machine]:
-    """A new machine, or all hosts of a new slice."""
+    """Return a new machine, or all hosts of a new slice."""
     machine = Machine(
         name=name,
         pool=pool.name,

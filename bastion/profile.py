@@ -1,5 +1,5 @@
 """
-The default bastion, user and project: variables of the environment, then the active profile.
+The default bastion, user and project: environment variables, then the active profile.
 
 Profiles are in `$XDG_CONFIG_HOME/bastion/config.toml`:
 
@@ -15,9 +15,9 @@ Profiles are in `$XDG_CONFIG_HOME/bastion/config.toml`:
     identity = "bastion@acme.iam.gserviceaccount.com"
     bastion_image = "base"
 
-The last four are of `bastion create` and its sisters alone, whose flags override them.
+Only `bastion create` and related commands use the last four; their flags override them.
 
-The command line and `Client()` read them here, so that both mean the same bastion.
+The command line and `Client()` read them here, so both use the same bastion.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ class Profile:
     user: str = ""
     project: str = ""
     image_repo: str = ""
-    """Where images are pushed whose name has no registry."""
+    """Where images without a registry in their name are pushed."""
     code: str = ""
-    """The folder whose tree a launch sends that names no code."""
+    """The folder whose tree is sent by a launch that names no code."""
     zone: str = ""
-    """Of the bastion's own VM, as are the following."""
+    """Of the bastion's own VM, like the following settings."""
     cloud_project: str = ""
     identity: str = ""
     bastion_image: str = ""
-    """The image that it runs, as `bastion create --image` takes it."""
+    """The image that it runs, as for `bastion create --image`."""
 
 
 ELSEWHERE = "XDG_CONFIG_HOME names another folder for settings"
-"""The hint where the file cannot be read or written."""
+"""The hint if the file cannot be read or written."""
 
 KEYS = tuple(field.name for field in fields(Profile))
 
 
 @value
 class Settings:
-    """The content of the file: profiles by name, and the name of the active one."""
+    """The contents of the file: profiles by name, and the name of the active one."""
 
     active: str
     profiles: Mapping[str, Profile]
@@ -96,7 +96,7 @@ def read_settings() -> Settings:
     """
     Read the file; without a file there are no profiles.
 
-    There is none either below what is no folder: programs have `/dev/null` for their home.
+    There are also none if its folder is not a folder: some users have `/dev/null` as their home.
 
     Raises:
         SpecError: It cannot be read, is not TOML, or has unknown keys.
@@ -116,7 +116,7 @@ def read_settings() -> Settings:
 
 @lru_cache(maxsize=1)
 def _settings(path: str, text: str) -> Settings:
-    """What the file at `path` says, whose text several parts of one command ask for."""
+    """Return the settings in the file at `path`; cached, because a command reads them often."""
     import tomllib
 
     try:
@@ -152,7 +152,7 @@ def unknown_key(where: str, key: str) -> SpecError:
 
 def surrounding() -> Profile:
     """
-    Return the default settings: variables of the environment, then the active profile.
+    Return the default settings: environment variables, then the active profile.
 
     Raises:
         SpecError: The file is not TOML, or has unknown keys.
@@ -161,7 +161,7 @@ def surrounding() -> Profile:
 
 
 def over_environment(profile: Profile) -> Profile:
-    """Return `profile` with the variables of the environment over it, and its root as a URL."""
+    """Return `profile` with environment variables applied over it, and its root as a URL."""
     environment = {key: os.environ.get(variable, "") for key, variable in ENVIRONMENT.items()}
     return replace(
         profile,

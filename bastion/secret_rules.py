@@ -1,8 +1,8 @@
 """
-The rules of which project may have which secrets, as `config/bastion.toml` declares them.
+The rules for which project can have which secrets, as `config/bastion.toml` declares them.
 
-The default is to deny. A launch is checked when it is submitted and again at every start, so a rule
-that is removed applies from the next start on. A start instruction carries the sources of granted
+The default is to deny. A launch is checked when it is submitted and again at every start, so the
+removal of a rule applies from the next start on. A start instruction carries the sources of granted
 secrets; nothing here ever reads a value.
 """
 
@@ -18,7 +18,7 @@ from bastion.spec.secret import Secret, source_problems
 from bastion.value import value
 
 EVERYONE = "*"
-"""Stands for every project."""
+"""Means every project."""
 
 
 @value
@@ -30,14 +30,14 @@ class Denied:
 
 @value
 class SecretRule:
-    """A source of secrets, and the projects that may ask for them."""
+    """A source of secrets, and the projects that can ask for them."""
 
     source: str
-    """In a rule for sources a pattern, where `*` stands for any characters but `/`."""
+    """In a rule for sources, a pattern in which `*` matches any characters except `/`."""
     projects: tuple[str, ...]
 
     def allows(self, project: str) -> bool:
-        """Whether `project` may ask for the secrets of this rule."""
+        """Whether `project` can ask for the secrets of this rule."""
         return project in self.projects or EVERYONE in self.projects
 
     def covers(self, source: str) -> bool:
@@ -49,9 +49,9 @@ class SecretRule:
 @value
 class SecretRules:
     """
-    All rules; without any, a project may have only the files of its own folder.
+    All rules; without any, a project can have only the files of its own folder.
 
-    `named` has secrets that jobs ask for by name. `sources` has the sources that jobs may name.
+    `named` has secrets that jobs ask for by name. `sources` has the sources that jobs can name.
     """
 
     named: Mapping[str, SecretRule] = field(default_factory=dict)
@@ -91,12 +91,12 @@ class SecretRules:
         )
 
     def problems(self, project: str, secrets: Iterable[Secret]) -> list[str]:
-        """Return why `project` may not have these `secrets`, one line for each that is denied."""
+        """Return why `project` cannot have these `secrets`, one line for each that is denied."""
         found = (self.source_of(project, secret) for secret in secrets)
         return [f"secrets: {each.why}" for each in found if isinstance(each, Denied)]
 
     def granted(self, project: str, secrets: Iterable[Secret]) -> dict[str, str]:
-        """Return the sources of the `secrets` that `project` may have, by name."""
+        """Return the sources of the `secrets` that `project` can have, by name."""
         found = {secret.name: self.source_of(project, secret) for secret in secrets}
         return {name: each for name, each in found.items() if isinstance(each, str)}
 
@@ -113,7 +113,7 @@ class SecretRules:
 
 
 def _undeclared(project: str, secret: Secret) -> str | Denied:
-    """Apply the default rule: a project may have the files of its own folder on the machine."""
+    """Apply the default rule: a project can have the files of its own folder on the machine."""
     if not secret.source:
         return f"file:{project}/{secret.name}"
     if secret.source.startswith(f"file:{project}/"):

@@ -1,7 +1,7 @@
 """
-How much of what a host held was used while it ran: a summary of samples, bounded in size.
+How much of a host's resources was used while it ran: a summary of samples, bounded in size.
 
-Pure, and part of how a host ends. Fractions are of 1.
+It is pure, and part of a host's end. Fractions are relative to 1.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Utilisation:
     """The use of a host, or of all hosts of an attempt, from its start to its end."""
 
     samples: int = 0
-    """Of devices: every device counts in each of them. 0: the devices were not seen."""
+    """Of devices: each of these values counts every device. 0: the devices were not seen."""
     mean: float = 0.0
     p50: float = 0.0
     max: float = 0.0
     idle: float = 0.0
-    """Share of the samples in which the device was used less than `IDLE`."""
+    """Fraction of the samples in which the device was used less than `IDLE`."""
     cores: float = 0.0
-    """Processor cores in use, on average."""
+    """CPU cores in use, on average."""
     memory_bytes: int = 0
-    """The most memory that its processes had at once."""
+    """The most memory that its processes had at the same time."""
 
     def __post_init__(self) -> None:
         check_whole("utilisation.samples", self.samples)
@@ -43,10 +43,10 @@ class Utilisation:
 
 def merged(each: Iterable[Utilisation]) -> Utilisation | None:
     """
-    Return the utilisation of hosts that ran together; None where there is none.
+    Return the utilisation of hosts that ran together; None if there is none.
 
-    Devices count by their samples; `p50` is the median of the hosts' medians, for the hosts of a
-    gang do the same work. Cores and memory are added up.
+    Devices count by their samples; `p50` is the median of the hosts' medians, because the hosts of
+    a gang do the same work. Cores and memory are added up.
     """
     hosts = tuple(each)
     if not hosts:
@@ -67,7 +67,7 @@ def merged(each: Iterable[Utilisation]) -> Utilisation | None:
 def summed(
     percents: Mapping[int, int], *, cores: float = 0.0, memory_bytes: int = 0
 ) -> Utilisation:
-    """Return the summary of samples, counted by their whole per cent."""
+    """Return the summary of samples, counted by whole percent."""
     n = sum(percents.values())
     if not n:
         return Utilisation(cores=_rounded(cores), memory_bytes=memory_bytes)
@@ -84,7 +84,7 @@ def summed(
 
 
 def _at_half(ranked: Iterable[tuple[float, int]], n: int) -> float:
-    """The smallest value that at least half of all samples do not exceed."""
+    """Return the smallest value that at least half of all samples do not exceed."""
     upto = 0
     last = 0.0
     for found, count in ranked:
@@ -96,5 +96,5 @@ def _at_half(ranked: Iterable[tuple[float, int]], n: int) -> float:
 
 
 def _rounded(number: float) -> float:
-    """Three digits after the point: it is a record of samples, and is read by people."""
+    """Return `number` rounded to three decimal places: people read it."""
     return round(number, 3) if isfinite(number) else 0.0

@@ -1,12 +1,12 @@
 """
 `value`: the decorator of every plain value in Bastion.
 
-A value is what `quota.value` makes: frozen, slotted, keyword-only, and checked when it is made (in
-`__post_init__`). Where it is also stored as JSON, an unknown field is an error. The attribute set
-here says so to pydantic, without an import of it.
+A value is what `quota.value` creates: frozen, slotted, keyword-only, and checked when it is created
+(in `__post_init__`). If it is also stored as JSON, an unknown field is an error. The attribute set
+here tells pydantic so, without importing it.
 
-Values that a cycle of the scheduler makes by the thousand and that are never stored are
-`NamedTuple`s instead: these are made in little more than half the time.
+Values that a scheduler cycle creates by the thousand and never stores are `NamedTuple`s instead:
+creating one takes little more than half the time.
 """
 
 from __future__ import annotations
