@@ -1,8 +1,8 @@
 """
-The bytes of what root holds many of, carried from one commit to the next.
+The encoded bytes of root's many records, kept from one commit to the next.
 
-Of ten thousand records a commit changes ten. Only these are encoded; the bytes of the others are
-kept beside them and joined anew.
+A commit changes about ten of ten thousand records. Only these are encoded; the bytes of the others
+are kept and joined again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class EncodedMap:
     The bytes of a map of records by name, in its order. A map is never changed in place.
 
     Args:
-        kept: What is encoded of a record; all of it by default.
+        kept: Which part of a record is encoded; all of it by default.
     """
 
     def __init__(self, kept: Callable[[Any], object] | None = None) -> None:
@@ -32,7 +32,7 @@ class EncodedMap:
         self._joined = b"{}"
 
     def of(self, records: Mapping[str, object]) -> bytes:
-        """Return `records` as one JSON object, each record on a line of its own."""
+        """Return `records` as one JSON object, each record on its own line."""
         if records is not self._records:
             self._take_in(records)
             self._joined = b"{%s}" % b",\n".join(self._texts.values())
@@ -58,7 +58,7 @@ def _line(name: str, record: object) -> bytes:
 
 
 class EncodedList:
-    """The bytes of records in a row, to which more are added at the end."""
+    """The bytes of consecutive records, to which more are added at the end."""
 
     def __init__(self) -> None:
         self._records: tuple[object, ...] = ()

@@ -34,8 +34,8 @@ def snapshot_of(
     Return the snapshot for the commit after `root`.
 
     `jobs`, `arrays`, `machines` and `runs` replace those of `root` if a turn has changed them.
-    `considered` is that of the last plan. Of each array the snapshot has only the tasks
-    for which a cycle could do anything.
+    `considered` comes from the last plan. The snapshot has only those tasks of each array for which
+    a cycle could do anything.
     """
     by_user = {
         (key.partition("/")[0], key.partition("/")[2]): used
@@ -76,7 +76,7 @@ def snapshot_of(
 
 
 class _Reports(Mapping[str, Mapping[str, float]]):
-    """Job -> what it reported, looked up when a policy asks: most ask for nothing."""
+    """Job -> what it reported, looked up when a policy asks: most policies never ask."""
 
     def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
         self._jobs = jobs

@@ -2,7 +2,7 @@
 Write-once registers: the second of the two conditional writes (the other is `records.root`).
 
 `win` writes a record that carries a `write_id`, and reads back before it concludes anything from a
-failure: a conflict may be our own earlier write, whose answer was lost.
+failure: a conflict may be our own earlier write whose response was lost.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Won(Generic[_R]):
 
 @value
 class Lost(Generic[_R]):
-    """The register holds the record of another writer, for ever."""
+    """The register permanently holds the record of another writer."""
 
     record: _R
 
 
 def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
     """
-    Write `record` at `key` unless a record is there, and return which of the two it is.
+    Write `record` at `key` unless a record is there, and return which of the two happened.
 
     Raises:
         StoreError: In doubt. The caller tries again with the identical record, never another.
-        RecordError: As by `look`.
+        RecordError: As raised by `look`.
     """
     try:
         store.create(key, encode(record))
@@ -62,12 +62,12 @@ def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
 
 def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
     """
-    Return the record of the register at `key`, or None while it is not written.
+    Return the record of the register at `key`, or None if it is not written yet.
 
     Raises:
-        StoreError: Out of reach.
-        ForeignRecordError: Another version of Bastion wrote it. It is won, and nothing more may be
-            concluded here.
+        StoreError: The bucket is out of reach.
+        ForeignRecordError: Another version of Bastion wrote it. The register is won, and nothing
+            else can be concluded here.
         RecordError: The object is not such a record.
     """
     try:
@@ -105,10 +105,10 @@ def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
 
 def create_anew(store: ObjectStore, key: str, data: bytes) -> None:
     """
-    Delete what stands at `key`, whose bytes are kept elsewhere, and create it with `data`.
+    Delete the object at `key`, whose bytes are kept elsewhere, and create it with `data`.
 
-    It is never swapped: where a bucket's policy enforces that keys are create-only, not even the
-    bastion may replace an object. Killed in between, it is created by the next that writes it.
+    It is never swapped: if a bucket's policy enforces that keys are create-only, not even the
+    bastion can replace an object. If it is killed in between, the next writer creates the object.
 
     Raises:
         ConflictError: Another writer was faster, with other bytes.

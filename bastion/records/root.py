@@ -2,9 +2,9 @@
 root.json: the state, and the one compare-and-swap loop.
 
 Every commit carries a fresh `write_id`, the previous `write_id`, the leader's epoch and `seq + 1`.
-After a failed write the loop reads root back. If it finds its own `write_id`, the write landed. If
-it finds the commit before, it sends the identical bytes again. If it finds the commit of another
-bastion, this one is fenced.
+After a failed write the loop reads root back. If it finds its own `write_id`, the write was stored.
+If it finds the previous commit, it sends the identical bytes again. If it finds the commit of
+another bastion, this one is fenced.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from quota.budget import Spending
 MAX_ACTIVE_JOBS = 30_000
 """Maximum number of jobs in root. Root is one object, and more would slow down every commit."""
 BACKOFF_S = 1.1
-"""Google Cloud Storage allows one write a second to one object; contenders see 429."""
+"""Google Cloud Storage allows one write per second to one object; concurrent writers get 429."""
 MAX_PAUSE_S = 10.0
-"""Longest pause granted to a store that asks for one: a third of a cloud's lease."""
+"""Longest pause for a store that asks for one: a third of a cloud's lease."""
 AHEAD_RATE = 0.9
-"""How fast time goes on that is ahead of the store's."""
+"""How fast a time that is ahead of the store's moves on."""
 SLICE_S = 0.2
 """Longest sleep between two checks of the deadline."""
 _GZIP = b"\x1f\x8b"
@@ -64,15 +64,15 @@ class Leader:
     """The bastion that leads, and the start of its term."""
 
     holder: str
-    """The bastion's name; on the same host the same name leads soon after a boot."""
+    """The bastion's name; a bastion with the same name on the same host leads soon after a boot."""
     host: str
     boot: str
-    """The boot id of the host's kernel, and the namespace that `pid` is of."""
+    """The boot id of the host's kernel, and the namespace of `pid`."""
     pid: int
     pid_started: float
     """Its start, in ticks since the boot; with `pid` and `boot` it identifies the process."""
     since: float
-    """Store's seconds. In the commit that took the lead: those of the commit before."""
+    """Store's seconds. The commit that took the lead has the time of the previous commit."""
     ttl_s: float
 
 
@@ -87,9 +87,9 @@ class Event:
     what: str
     text: str = ""
     record: HistoryRecord | None = None
-    """What ended by it, in full: a row of the history."""
+    """The job or attempt that it ended, in full: a row of the history."""
     cycles: tuple[float, ...] = ()
-    """When the scheduler decided since the event before, in turns that told nothing."""
+    """When the scheduler decided since the previous event, in turns without events."""
 
 
 @value
@@ -102,13 +102,13 @@ class Segment:
 
 @value
 class Root:
-    """The whole state as of one commit, of active jobs and machines only."""
+    """The whole state as of one commit, with active jobs and machines only."""
 
     schema: Literal[4] = 4
     bucket: str = ""
     """The bucket's own name; empty only in an uncommitted root of an older schema."""
     address: str = ""
-    """Where it was last led: the bucket to which its machines report. Empty: not told yet."""
+    """Where it was last led: the bucket to which its machines report. Empty: not yet known."""
     epoch: int
     seq: int
     now: float
@@ -125,8 +125,8 @@ class Root:
     """Active jobs. Tasks of arrays are here from admission until their final record is written."""
     gangs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """
-    Only in the bytes: the jobs of each gang, by the first of them. Its jobs name that one alone
-    there, as each of a thousand jobs would name a thousand.
+    Only in the bytes: the jobs of each gang, by the first of them. There, its jobs name only that
+    first one, because each of a thousand jobs would name a thousand.
     """
     arrays: Mapping[str, ArrayRecord] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
@@ -147,13 +147,13 @@ class Root:
     """By `<project>/<user>`."""
     decayed_at: float = 0.0
     spent: Mapping[str, Spending] = field(default_factory=dict)
-    """By project or group, of those that have a budget: what they have used of it."""
+    """By project or group with a budget: what it has used of the budget."""
     runs: Mapping[str, Runs] = field(default_factory=dict)
     """How long the latest runs took, by kind of job."""
 
     @property
     def first_unwritten(self) -> int:
-        """The number of the first event that the log may lack; it has every one before."""
+        """The number of the first event that the log may lack; it has all earlier ones."""
         if self.sealed:
             return self.sealed[0].first
         return self.events[0].n if self.events else self.next_event
@@ -167,14 +167,14 @@ class Held:
     version: Version
     modified_at: float
     older: bytes = b""
-    """What was read, if an older Bastion wrote it: that one cannot read what is committed next."""
+    """The bytes read if an older Bastion wrote them: it cannot read what is committed next."""
 
     def time_after(self, passed_s: float) -> float:
         """
         Return the store's time `passed_s` after this commit; never before root's.
 
-        Where root's time is ahead, because the store's clock was set back, time goes on a little
-        slower until that clock has caught up: standing still, no limit would end for so long.
+        If root's time is ahead, because the store's clock was set back, time moves a little slower
+        until that clock has caught up: if it stood still, no limit would end for that long.
         """
         return max(self.modified_at + passed_s, self.root.now + AHEAD_RATE * passed_s)
 
@@ -184,8 +184,7 @@ class RootWriter:
     Reads and commits root.
 
     The bytes of unchanged jobs and machines are kept, so a commit encodes only what changed; it
-    still writes all of root. For stores that bill by the byte the object is
-    gzipped.
+    still writes all of root. For stores that bill by the byte, the object is gzipped.
 
     Args:
         is_over: Whether the deadline has passed: a commit in doubt is then given up. None: no
@@ -217,7 +216,7 @@ class RootWriter:
         Raises:
             NotFoundError: This bucket has no root yet.
             RecordError: It cannot be decoded.
-            StoreError: Out of reach.
+            StoreError: The bucket is out of reach.
         """
         found = self._store.read(layout.ROOT, unless=unless)
         if found is None:
@@ -233,15 +232,15 @@ class RootWriter:
 
     def keep_older(self, held: Held) -> None:
         """
-        Copy a root that an older Bastion wrote as it is: with that one it can be restored.
+        Copy a root that an older Bastion wrote as it is, so that the older one can restore it.
 
         Raises:
-            StoreError: Out of reach, or in doubt.
+            StoreError: The bucket is out of reach, or the write is in doubt.
         """
         if not held.older:
             return
         date = time.strftime("%Y-%m-%d", time.gmtime(held.root.now))
-        with suppress(ConflictError):  # The hourly copy of this very commit.
+        with suppress(ConflictError):  # The hourly copy of this same commit.
             create_same(self._store, layout.snapshot(date, held.root.seq), held.older)
 
     def a_trace(self) -> str:
@@ -249,7 +248,7 @@ class RootWriter:
         Return the key of any object that only a bastion writes; empty if no bastion ever led here.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is out of reach.
         """
         for prefix in layout.TRACES:
             for entry in self._store.list(prefix, limit=1):
@@ -258,14 +257,14 @@ class RootWriter:
 
     def commit(self, root: Root, *, over: Held | None) -> Held:
         """
-        Replace `over` (None: there is no root yet) by `root`.
+        Replace `over` (None: there is no root yet) with `root`.
 
-        Return only once it is known to have landed.
+        Return only once it is known to be stored.
 
         Raises:
-            FencedError: Another bastion committed: stop at once.
-            RecordError: Root was deleted, or is no valid root any more.
-            StoreRefusedError: The store refuses the write, and it has not landed.
+            FencedError: Another bastion committed: stop immediately.
+            RecordError: Root was deleted, or is no longer a valid root.
+            StoreRefusedError: The store refuses the write, and it was not stored.
             StoreError: The deadline passed and the commit is in doubt: commit nothing else.
         """
         data = self.encoded(root)
@@ -289,10 +288,10 @@ class RootWriter:
 
     def _read_back(self, root: Root, over: Held | None) -> Held | Version | None:
         """
-        Return our own commit if it landed, else the version that the next try must replace.
+        Return our own commit if it was stored, else the version that the next try must replace.
 
-        The store may have returned a different version for the commit before. That commit is known
-        by its `write_id`, so it may still be replaced. Raise if the commit of another bastion is
+        The store may have returned a different version for the previous commit. That commit is
+        known by its `write_id`, so it can still be replaced. Raise if another bastion's commit is
         there.
         """
         while True:
@@ -331,13 +330,13 @@ class RootWriter:
 
     def overtaken(self, held: Held, *, by: str) -> FencedError | OutdatedError:
         """
-        Return the error for a machine `by` that a later commit than `held` must have named.
+        Return the error for a machine `by` that a commit later than `held` must have named.
 
         Either another bastion made that commit, or root is older than the machines.
 
         Raises:
-            RecordError: Root was deleted, or is no valid root any more.
-            StoreError: Out of reach.
+            RecordError: Root was deleted, or is no longer a valid root.
+            StoreError: The bucket is out of reach.
         """
         try:
             found = self._store.read(layout.ROOT, unless=held.version)
@@ -374,7 +373,7 @@ class RootWriter:
 
 
 def lost_root(trace: str = "") -> RecordError:
-    """Return the error for a root that existed, as `trace` proves: it is never created anew."""
+    """Return the error for a root that existed, as `trace` proves: it is never created again."""
     seen = f" ({trace} shows that there was one)" if trace else ""
     return RecordError(
         f"{layout.ROOT} is gone: it was deleted{seen}",
@@ -403,13 +402,13 @@ def decode_root(
 
 
 def is_older(data: bytes, *, schema: migrate.Schema = migrate.ROOT) -> bool:
-    """Whether a root that can be decoded is of an older schema than what is committed now."""
+    """Whether a root that can be decoded has an older schema than what is committed now."""
     found = migrate.schema_of(_plain_bytes(data))
     return found is not None and found < schema.current
 
 
 def as_kept(job: JobRecord) -> JobRecord:
-    """Return `job` as it stands in the bytes of root: of its gang it names the first job alone."""
+    """Return `job` as it is in the bytes of root: of its gang it names only the first job."""
     return replace(job, gang=job.gang[:1]) if job.gang else job
 
 
@@ -424,9 +423,9 @@ def _with_gang(job: JobRecord, gangs: Mapping[str, tuple[str, ...]], *, key: str
 
 def quota_text_in(data: bytes) -> str:
     """
-    Return the quota file in force from the bytes of a root; empty where there is none.
+    Return the quota file in force from the bytes of a root; empty if there is none.
 
-    Its thousands of jobs are not parsed for it: within a text, a quotation mark is escaped.
+    The thousands of jobs are not parsed: within a text, a quotation mark is escaped.
     """
     text, key, at = _plain_bytes(data).decode(errors="replace"), '"quota_text":', 0
     while (at := text.find(key, at)) >= 0 and text[at - 1 : at] == "\\":

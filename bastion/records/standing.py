@@ -1,4 +1,4 @@
-"""Until when a published view is true: while no row of it changes, the status alone is renewed."""
+"""Until when a published view is true: while its rows stay the same, only the status is renewed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ NAMED_IN = {"queue": "views_seq", "pool": "pool_seq"}
 
 def true_until(view: Mapping[str, Any], status: Mapping[str, Any], name: str) -> float:
     """
-    Return until when the view called `name` is known to be true, in the store's Unix seconds.
+    Return the time until which the view called `name` is known to be true, in the store's Unix
+    seconds.
 
-    A later status that names its commit says that no row has changed since.
-    A bastion that has made its rows anew, and found them equal, holds a view of a later commit.
+    A later status that names its commit means that no row has changed since. A bastion that has
+    built its rows again and found them equal holds a view of a later commit.
     """
     then = float(view.get("now") or 0.0)
     is_standing = status.get(NAMED_IN[name], view.get("seq", 0) + 1) <= view.get("seq", 0)

@@ -2,10 +2,10 @@
 The tasks of arrays that the scheduler sees.
 
 The scheduler must not process ten thousand equal jobs when only some can start. So it sees all
-admitted tasks of an array, and of the waiting ones only as many as one cycle can use: at most as
-many as may run at once, and at most as many as would fit on all machines that exist or could be
-made, if only the array's own tasks used them. No cycle can start, promise or plan for more, so it
-would decide the same if it saw all of them.
+admitted tasks of an array, and only as many of the waiting ones as one cycle can use: at most as
+many as can run at the same time, and at most as many as would fit on all machines that exist or
+could be created, if only the array's own tasks used them. No cycle can start, promise or plan more,
+so it would decide the same if it saw all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quota.amounts import Amounts
 
 @value
 class Extent:
-    """All machines that exist or could be made."""
+    """All machines that exist or could be created."""
 
     units: Amounts
     machines: int
@@ -42,7 +42,7 @@ class Extent:
 
 
 def extent_of(machines: Iterable[Machine], pools: Iterable[Pool]) -> Extent:
-    """Return the extent of the existing machines and of those that `pools` may add."""
+    """Return the extent of the existing machines and of those that `pools` can add."""
     amounts: list[Amounts] = []
     standing: dict[str, int] = defaultdict(int)
     count = 0
@@ -67,8 +67,8 @@ def with_tasks(
     most: int,
 ) -> Mapping[str, JobRecord]:
     """
-    Return `jobs` with the waiting tasks of `arrays` that the scheduler has to see, without those
-    that must wait for a sibling.
+    Return `jobs` with the waiting tasks of `arrays` that the scheduler must see, without those that
+    must wait for a sibling.
 
     Args:
         jobs: All job records.
@@ -120,7 +120,7 @@ def array_told(array: ArrayRecord, event: DependenciesEnded, now: float) -> Arra
 
 
 def ended_of_arrays(arrays: Iterable[ArrayRecord]) -> Iterator[Ended]:
-    """Return those of `arrays` whose tasks have all ended."""
+    """Yield those of `arrays` whose tasks have all ended."""
     for array in arrays:
         if array.ended_at is not None:
             yield Ended(job=array.id, launch=array.id, outcome=array.outcome)

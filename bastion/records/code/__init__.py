@@ -1,5 +1,1 @@
-"""
-Code in the bucket: bundles of users, and the wheels that machines install.
-
-`bundles` are those of users, `wheel` is what a new machine installs.
-"""
+"""Code in the bucket: `bundles` are those of users, `wheel` is what a new machine installs."""

@@ -1,6 +1,6 @@
 """
-How stored records are encoded, decoded and migrated, and how large each may be.
+How stored records are encoded, decoded and migrated, and how large each can be.
 
-All records pass through `codec`, or through `well_formed` where they are as they should be.
-`migrate` reads older ones, and `limits` are their sizes.
+All records pass through `codec`, or through `well_formed` if they are as expected. `migrate` reads
+older ones, and `limits` has their maximum sizes.
 """

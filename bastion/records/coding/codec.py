@@ -3,8 +3,8 @@ Encode and decode stored records as JSON; all records pass through this file.
 
 Fields at their defaults are not written. An unknown field, a wrong type or another schema is a
 `RecordError` that names the key and the path of every problem. pydantic is used only here and for
-users' files. It is imported when a record is read that is not as it should be: a program that reads
-a few good records does not wait for it.
+users' files. It is imported when a record is not as expected: a program that reads a few good
+records does not wait for the import.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Path = tuple[int | str, ...]
 
 
 MAX_REQUEST_BYTES = 4 << 20
-"""Of what a user sends: the bastion reads no larger one."""
+"""Maximum size of what a user sends: the bastion reads nothing larger."""
 
 
 def encode(record: object) -> bytes:
@@ -53,7 +53,7 @@ def encode(record: object) -> bytes:
     Return `record` as JSON without the fields at their defaults.
 
     Raises:
-        SpecError: A text in it is of bytes that are not UTF-8, as a command line may have some.
+        SpecError: A text in it has bytes that are not UTF-8, as can happen on a command line.
     """
     text = _JSON.encode(plain(record))
     try:
@@ -66,7 +66,7 @@ def encode(record: object) -> bytes:
 
 def encode_request(body: object) -> bytes:
     """
-    Return a request, or what is sent in one, as it is stored.
+    Return a request, or an object that goes with one, as it is stored.
 
     Raises:
         SpecError: It is larger than what the bastion reads, or a text in it is not UTF-8.
@@ -80,7 +80,7 @@ def encode_request(body: object) -> bytes:
 
 
 def too_large(size_bytes: int) -> str:
-    """Why a request of that size is not read."""
+    """Return why a request of that size is not read."""
     return f"{size_bytes} bytes is too large; at most {MAX_REQUEST_BYTES}"
 
 
@@ -94,7 +94,7 @@ def plain(record: object) -> Any:
 
 
 def _writer_of(kind: Any) -> Callable[[Any], Any]:
-    """Return the encoder of exactly this type: root has 100,000 values of a few types."""
+    """Return the encoder for exactly this type: root has 100,000 values of a few types."""
     if issubclass(kind, (NoneType, str, int, float, bool)):
         return _same
     if issubclass(kind, (tuple, list)):
@@ -107,7 +107,7 @@ def _writer_of(kind: Any) -> Callable[[Any], Any]:
         return _table
     stored = _stored_fields(kind)
     names, defaults = tuple(name for name, _ in stored), tuple(default for _, default in stored)
-    if len(names) < 2:  # `attrgetter` returns a tuple of two or more alone
+    if len(names) < 2:  # `attrgetter` returns a tuple only for two or more
         return partial(_fields, names, defaults, lambda record: [getattr(record, n) for n in names])
     return partial(_fields, names, defaults, attrgetter(*names))
 
@@ -217,9 +217,9 @@ def problems_text(error: ValidationError) -> str:
 
 def problems(error: ValidationError) -> list[str]:
     """
-    Return a line for each of the first problems: the path of the field and its problem.
+    Return one line for each of the first problems: the path of the field and its problem.
 
-    Of a union's alternatives only the one that its `kind` names is reported.
+    Of a union's alternatives, only the one that its `kind` names is reported.
     """
     count = error.error_count()
     if count > _MOST_ERRORS:
@@ -230,7 +230,7 @@ def problems(error: ValidationError) -> list[str]:
 
 
 def _meant(error: ValidationError) -> Iterator[tuple[Any, _Path]]:
-    """Yield each problem and its path; of a union only the alternative that its `kind` names."""
+    """Yield each problem and its path; for a union, only the alternative that its `kind` names."""
     details = _without_text(_details(error))
     others = {detail["loc"][:-1] for detail in details if _is_other_kind(detail)}
     unions = {branch[:-1] for branch in others}
@@ -303,7 +303,7 @@ def _problem(detail: Any, loc: _Path) -> str:
         )
     elif not str(detail["msg"]).startswith("Value error"):
         if detail["type"] in _NOT_A_TABLE:
-            text = "input should be a table"  # pydantic's own words name our class
+            text = "input should be a table"  # pydantic's own text names our class
         shown = repr(detail.get("input"))
         text = f"{text[:1].lower()}{text[1:]} (found {shown[:80]})"
     return text

@@ -4,7 +4,7 @@ Schemas of stored records: an older record is migrated step by step, a newer one
 Every stored record carries `schema: int`. A step takes the plain JSON of schema n and returns that
 of schema n + 1. It is pure, uses no class of the current code, and never changes once released. The
 next commit writes a migrated record in the current schema, and an older Bastion then refuses it. To
-go back, `bastion restore` a copy that the older one wrote.
+go back, run `bastion restore` with a copy that the older Bastion wrote.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Step = Callable[[Plain], Plain]
 
 _HEAD = re.compile(rb'\s*\{\s*"schema"\s*:\s*(\d{1,9})\s*[,}]')
 """
-The schema at the start of a record, where our encoder puts it: a root of many megabytes is not
+The schema at the start of a record, where our encoder puts it, so a root of many megabytes is not
 parsed to find it.
 """
 
@@ -36,8 +36,7 @@ class Schema:
     The newest schema of one kind of record, and the migrations to it.
 
     A step that cannot migrate a record raises `RecordError`, which says what to do first.
-
-    `steps[n]` makes schema n + 1 of schema n. Records older than the first step cannot be read.
+    `steps[n]` migrates schema n to schema n + 1. Records older than the first step cannot be read.
     """
 
     current: int
@@ -45,10 +44,11 @@ class Schema:
 
     def current_bytes(self, data: bytes, *, key: str) -> bytes:
         """
-        Return `data` in the current schema; unchanged if it is current, or not a record at all.
+        Return `data` in the current schema; unchanged if it is current or not a record at all.
 
         Raises:
-            RecordError: Its schema is unknown to this Bastion, or it cannot be migrated as it is.
+            RecordError: Its schema is unknown to this Bastion, or it cannot be migrated in its
+                current state.
         """
         found = schema_of(data)
         if found is None or found == self.current:
@@ -99,8 +99,8 @@ def _without_machines(old: Plain) -> Plain:
     """
     Migrate schema 1 to 2: the objects of agents move below their pools.
 
-    A machine of schema 1 uses keys that are not read any more. It would count as silent, and its
-    jobs as lost.
+    A machine of schema 1 uses keys that are no longer read. It would count as silent, and its jobs
+    as lost.
     """
     machines = sorted(machine["name"] for machine in old.get("machines", {}).values())
     jobs = sorted(job["id"] for job in old.get("jobs", {}).values() if job.get("attempt"))
@@ -116,14 +116,14 @@ def _without_machines(old: Plain) -> Plain:
 
 
 def _without_name(old: Plain) -> Plain:
-    """Migrate schema 2 to 3: the bucket gets a name of its own from the next leader."""
+    """Migrate schema 2 to 3: the next leader gives the bucket its own name."""
     return old
 
 
 def _without_gangs(old: Plain) -> Plain:
-    """Migrate schema 3 to 4: each job of a gang names all of them; both are read."""
+    """Migrate schema 3 to 4: each job of a gang names all of them; both forms can be read."""
     return old
 
 
 ROOT = Schema(current=4, steps={1: _without_machines, 2: _without_name, 3: _without_gangs})
-"""Of `state/root.json` and its copies under `state/snap/`."""
+"""Schemas of `state/root.json` and its copies under `state/snap/`."""

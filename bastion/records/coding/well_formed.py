@@ -1,9 +1,9 @@
 """
-Decode records that are as they should be, with the standard library alone.
+Decode records that are as expected, using only the standard library.
 
-A short command reads one or two records. To import the validator and to build its schemas takes
-longer than all else that such a command does. What is read here is what the validator would read:
-anything that is unexpected in any way is `UNEXPECTED`, and the validator then decides and tells.
+A short command reads one or two records. Importing the validator and building its schemas takes
+longer than everything else that such a command does. This module reads what the validator would
+read: anything unexpected is `UNEXPECTED`, and the validator then decides and reports.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class _Unexpected(Exception):  # noqa: N818  # no error: the validator is asked
 UNEXPECTED: Final = object()
 """What `well_formed` returns for data that only the validator can judge."""
 _ESCAPED_SURROGATE = "\\ud"
-"""Two of these may be one character, and one alone is none; the validator knows."""
+"""Two of these can be one character, and a single one is none; the validator can tell."""
 
 
 def well_formed(kind: type[_T], data: bytes) -> _T | object:
-    """Return the record of type `kind` that `data` is, or `UNEXPECTED`."""
+    """Return `data` as a record of type `kind`, or `UNEXPECTED`."""
     try:
         text = data.decode()
         if _ESCAPED_SURROGATE in text.lower():
@@ -54,7 +54,7 @@ def _refuse(_: object) -> NoReturn:
 
 @cache
 def _reader(kind: Any) -> _Read:
-    """Return what reads values of type `kind`; for a type that is not known here, it refuses."""
+    """Return the reader of values of type `kind`; for a type that is unknown here, it refuses."""
     if kind in (str, bool, NoneType):
         return _exactly(kind)
     if kind is int:
@@ -112,7 +112,7 @@ def _literal(allowed: tuple[object, ...]) -> _Read:
 
 
 def _union(readers: tuple[_Read, ...]) -> _Read:
-    """Read what exactly one alternative takes: which of two is meant, the validator knows."""
+    """Read what exactly one alternative accepts: if two accept it, the validator decides."""
 
     def read(item: Any) -> Any:
         found = []
@@ -148,14 +148,14 @@ def _amounts(items: Any) -> Amounts:
 
 
 def _record(kind: Any) -> _Read:
-    """Return what reads a value: its own checks run when it is made, as ever."""
+    """Return the reader of a value; the value's own checks run when it is created, as always."""
     names = {each.name for each in fields(kind)}
     readers: dict[str, _Read] = {}
 
     def read(items: Any) -> Any:
         if type(items) is not dict or not items.keys() <= names:
             _refuse(items)
-        if not readers:  # on first use: a type may hold itself
+        if not readers:  # on first use: a type can contain itself
             readers.update({name: _reader(hint) for name, hint in _hints(kind).items()})
         return kind(**{name: readers[name](item) for name, item in items.items()})
 

@@ -1,5 +1,5 @@
 """
-Where things lie in the bucket: every key, what a key says, and names that sort by time.
+Where objects are in the bucket.
 
-`layout` has every key, `key_parts` what one says, and `ulid` names that sort by time.
+`layout` has every key, `key_parts` the parts of a key, and `ulid` names that sort by time.
 """

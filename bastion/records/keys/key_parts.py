@@ -1,4 +1,4 @@
-"""What keys of the bucket say, once `layout` has read them."""
+"""The parts of keys of the bucket, as `layout` reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RequestName:
 
 @value
 class HistoryFile:
-    """What the key of a file of the record says: its rows come from events `[first, after)`."""
+    """The parts of the key of a file of the record: its rows come from events `[first, after)`."""
 
     table: str
     date: str
@@ -28,7 +28,7 @@ class HistoryFile:
 
 @value
 class RegisterName:
-    """What the key of a register says; `go` belongs to no pool and no replica."""
+    """The parts of a register's key; `go` belongs to no pool and no replica."""
 
     pool: str = ""
     project: str

@@ -26,24 +26,24 @@ Every key in the bucket. No other file builds one.
       view/<name>.json                               bastion   published for reading, swapped
       logs/_bastion/<bastion>/all/<n>.log            bastion   segments of its own log
       logs/_bastion/<bastion>/tail                   bastion   the tail of its own log, swapped
-      logs/<name>-bastion                            bastion   the same, of a bastion of such a name
+      logs/<name>-bastion                            bastion   the same, of a bastion so named
       logs/<project>/<job>/a<k>/r<i>/h<j>/p<l>/<byte offset>.log   agents   log segments
       logs/<project>/<job>/a<k>/r<i>/h<j>/usage/<n>.json.gz  agents   samples of a host, create-only
       logs/<project>/<job>/x<ulid>/<byte offset>.log         agents   output of a command
       logs/<project>/<job>/x<ulid>/end               agents    write-once: how a command ended
-      usage/<pool>/<machine>.json                    agents    its use now, swapped
+      usage/<pool>/<machine>.json                    agents    its current use, swapped
       output/<project>/<job>/content/<sha256>        agents    what jobs keep between attempts
       output/<project>/<job>/saved/a<k>/r<i>/h<j>/<n>.json    agents   one host's list of that
       bundles/manifests/<digest>, bundles/packs/<digest>           users    code
       bundles/origins/<digest>                       users     where launches came from, create-only
       wheels/<digest>/<name>.whl                     bastion   Bastion itself, create-only
-      history/<table>/dt=<date>/<first>-<after>.parquet   bastion   the record, a day, create-only
-      history/recent/<table>/<first>-<after>.parquet      bastion   the record, the last days
+      history/<table>/dt=<date>/<first>-<after>.parquet   bastion   one day's record, create-only
+      history/recent/<table>/<first>-<after>.parquet      bastion   the last days' record
 
-What an agent writes, apart from logs and outputs, lies below the pool of its machine. Instructions
-lie where no agent may write. So the permissions of a pool's agents can end at that pool.
+An agent's objects, apart from logs and outputs, are below the pool of its machine. Instructions are
+where no agent can write. So the permissions of a pool's agents can be limited to that pool.
 
-Numbers in keys are padded with zeros so that names sort as numbers do. No number in a key has more
+Numbers in keys are padded with zeros so that names sort like numbers. No number in a key has more
 than 15 digits.
 A project cannot be named `_admin`, `_bell`, `_bastion` or `x-bastion`: the quota file refuses it.
 """
@@ -67,7 +67,7 @@ CONFIG = "config/bastion.toml"
 INBOX = "inbox/"
 BELLS = "inbox/_bell/"
 ADMIN = "_admin"
-"""Stands for a project in the requests of admins, and in the answers to them."""
+"""Takes the place of a project in admins' requests and in the answers to them."""
 ADMINS = f"inbox/{ADMIN}/"
 ROOT = "state/root.json"
 EVENTS = "state/log/"
@@ -127,12 +127,12 @@ _SAVED = pattern(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", re.A
 
 
 def folder_of(key: str) -> str:
-    """Return the prefix of the objects beside `key`."""
+    """Return the prefix of the objects next to `key`."""
     return f"{key.rpartition('/')[0]}/"
 
 
 def inventory(name: str) -> str:
-    """Return the key of the file called `name` beside the configuration."""
+    """Return the key of the inventory called `name` next to the configuration."""
     return f"{folder_of(CONFIG)}{name}"
 
 
@@ -153,22 +153,22 @@ def parse_request(key: str) -> RequestName | None:
 
 
 def user_inbox(project: str, user: str) -> str:
-    """The prefix of one user's requests."""
+    """Return the prefix of one user's requests."""
     return f"inbox/{project}/{user}/"
 
 
 def bells(machine: str) -> str:
-    """The prefix of the bells of a machine."""
+    """Return the prefix of the bells of a machine."""
     return f"{BELLS}{pool_of(machine)}/{machine}/"
 
 
 def bell(machine: str, life: int, number: int) -> str:
-    """The `number`-th bell of a keeper life."""
+    """Return the key of the `number`-th bell of a keeper life."""
     return f"{bells(machine)}{life:06d}-{number:0{_DIGITS}d}.json"
 
 
 def parse_bell(key: str) -> tuple[str, int, int] | None:
-    """Return (machine, life, number) of a bell's key; None if it is none, or not below its pool."""
+    """Return (machine, life, number) of a bell's key; None for others or outside its pool."""
     found = _BELL.fullmatch(key)
     if found is None or found[1] != pool_of(found[2]):
         return None
@@ -181,13 +181,13 @@ def answer(project: str, user: str, ulid: str) -> str:
 
 
 def parse_answer(key: str) -> tuple[str, str, str] | None:
-    """(project, user, ulid) of an answer's key, or None when it is none."""
+    """Return (project, user, ulid) of an answer's key, or None for other keys."""
     found = _ANSWER.fullmatch(key)
     return None if found is None else (found[1], found[2], found[3])
 
 
 def events(first: int) -> str:
-    """The sealed segment of events that begins with number `first`."""
+    """Return the key of the sealed segment of events that starts with number `first`."""
     return f"{EVENTS}{first:0{_DIGITS}d}.jsonl"
 
 
@@ -208,7 +208,7 @@ def recent_file(table: str, first: int, after: int) -> str:
 
 
 def parse_history(key: str) -> HistoryFile | None:
-    """Return what the key of a file of the record says, or None if it is none."""
+    """Return the parts of the key of a file of the record, or None for other keys."""
     if (found := _DAY_FILE.fullmatch(key)) is not None:
         table, date, first, after = found.groups()
     elif (found := _RECENT_FILE.fullmatch(key)) is not None:
@@ -220,7 +220,7 @@ def parse_history(key: str) -> HistoryFile | None:
 
 
 def snapshot(date: str, seq: int) -> str:
-    """The copy of root as of commit `seq`, taken on `date` (YYYY-MM-DD)."""
+    """Return the key of the copy of root as of commit `seq`, taken on `date` (YYYY-MM-DD)."""
     return f"{SNAPSHOTS}{date}/{seq:0{_DIGITS}d}.json"
 
 
@@ -241,7 +241,7 @@ def aside(key: str) -> str:
 
 
 def spec(project: str, launch: str) -> str:
-    """The checked spec of a launch."""
+    """Return the key of the checked spec of a launch."""
     return f"launches/{project}/{launch}/spec.json"
 
 
@@ -256,24 +256,24 @@ def wheel(digest: str, name: str) -> str:
 
 
 def parse_spec(key: str) -> tuple[str, str] | None:
-    """(project, launch) of a spec's key, or None when it is none."""
+    """Return (project, launch) of a spec's key, or None for other keys."""
     found = _SPEC.fullmatch(key)
     return None if found is None else (found[1], found[2])
 
 
 def result(project: str, job: str) -> str:
-    """The final record of a job; also the tombstone that makes a late duplicate harmless."""
+    """Return the key of a job's final record, a tombstone that makes late duplicates harmless."""
     return f"jobs/{project}/{job}/result.json"
 
 
 def parse_result(key: str) -> tuple[str, str] | None:
-    """(project, job) of a final record's key, or None when it is none."""
+    """Return (project, job) of a final record's key, or None for other keys."""
     found = _RESULT.fullmatch(key)
     return None if found is None else (found[1], found[2])
 
 
 def results_of(project: str) -> str:
-    """The prefix of all final records of a project."""
+    """Return the prefix of all final records of a project."""
     return f"jobs/{project}/"
 
 
@@ -287,14 +287,14 @@ def after(prefix: str) -> str:
 
 
 def go(project: str, job: str, number: int, nonce: str) -> str:
-    """The start barrier of an attempt on more than one host."""
+    """Return the key of the start barrier of an attempt on more than one host."""
     return f"{BARRIERS}{project}/{job}/a{number}-{nonce}"
 
 
 def claim(
     project: str, job: str, number: int, nonce: str, *, replica: int, host: int, machine: str
 ) -> str:
-    """The right to start one host of an attempt, which is placed on `machine`."""
+    """Return the key of the right to start one host of an attempt, placed on `machine`."""
     attempt = f"{RUNS}{pool_of(machine)}/{project}/{job}/a{number}-{nonce}"
     return f"{attempt}/r{replica}/h{host}/claim"
 
@@ -302,18 +302,18 @@ def claim(
 def end(
     project: str, job: str, number: int, nonce: str, *, replica: int, host: int, machine: str
 ) -> str:
-    """How one host of an attempt, which is placed on `machine`, ended."""
+    """Return the key of the end of one host of an attempt, placed on `machine`."""
     attempt = f"{RUNS}{pool_of(machine)}/{project}/{job}/a{number}-{nonce}"
     return f"{attempt}/r{replica}/h{host}/end"
 
 
 def end_beside(claim: str) -> str:
-    """The end of the host whose claim has the key `claim`."""
+    """Return the key of the end of the host whose claim has the key `claim`."""
     return f"{folder_of(claim)}end"
 
 
 def parse_register(key: str) -> RegisterName | None:
-    """Which register `key` names, or None when it is none."""
+    """Return the register that `key` names, or None for other keys."""
     if (found := _REGISTER.fullmatch(key)) is not None:
         pool, project, job, attempt, nonce, replica, host, kind = found.groups()
         return RegisterName(
@@ -333,12 +333,12 @@ def parse_register(key: str) -> RegisterName | None:
 
 
 def lives(machine: str) -> str:
-    """The prefix of a machine's keeper lives."""
+    """Return the prefix of a machine's keeper lives."""
     return f"{MACHINES}{pool_of(machine)}/{machine}/life/"
 
 
 def life(machine: str, number: int) -> str:
-    """The `number`-th keeper life of a machine."""
+    """Return the key of the `number`-th keeper life of a machine."""
     return f"{lives(machine)}{number:06d}"
 
 
@@ -348,12 +348,12 @@ def check(machine: str, ulid: str) -> str:
 
 
 def is_of_request(key: str) -> bool:
-    """Whether `key` is that of a check's outcome or a long command: it serves one request."""
+    """Whether `key` is that of a check's outcome or a long command, which serve one request."""
     return _OF_REQUEST.fullmatch(key) is not None
 
 
 def parse_life(key: str) -> tuple[str, int] | None:
-    """(machine, number) of a keeper life's key; None when it is none, or not below its pool."""
+    """Return (machine, number) of a keeper life's key; None for others or outside its pool."""
     found = _LIFE.fullmatch(key)
     if found is None or found[1] != pool_of(found[2]):
         return None
@@ -361,18 +361,18 @@ def parse_life(key: str) -> tuple[str, int] | None:
 
 
 def instructions(machine: str, life: int, number: int) -> str:
-    """The `number`-th batch of instructions to one keeper life."""
+    """Return the key of the `number`-th batch of instructions to one keeper life."""
     batch = f"{life}/{number:0{_DIGITS}d}.json"
     return f"{INSTRUCTIONS}{pool_of(machine)}/{machine}/{batch}"
 
 
 def argv(machine: str, ulid: str, digest: str) -> str:
-    """Return the key of the arguments of a command, which are too long for its instruction."""
+    """Return the key of a command's arguments that are too long for its instruction."""
     return f"{INSTRUCTIONS}{pool_of(machine)}/{machine}/argv/{ulid}-{digest}"
 
 
 def parse_instructions(key: str) -> tuple[str, int, int] | None:
-    """(machine, life, number) of a batch's key; None when it is none, or not below its pool."""
+    """Return (machine, life, number) of a batch's key; None for others or outside its pool."""
     found = _INSTRUCTIONS.fullmatch(key)
     if found is None or found[1] != pool_of(found[2]):
         return None
@@ -380,12 +380,12 @@ def parse_instructions(key: str) -> tuple[str, int, int] | None:
 
 
 def view(name: str) -> str:
-    """Something published for reading: `queue`, `pool`, `status`, `quota`."""
+    """Return the key of a published view: `queue`, `pool`, `status`, `quota`."""
     return f"{VIEWS}{name}.json"
 
 
 def log(project: str, job: str, number: int, *, replica: int, host: int, process: int) -> str:
-    """The prefix of the log segments of one process of an attempt."""
+    """Return the prefix of the log segments of one process of an attempt."""
     return f"{job_logs(project, job)}a{number}/r{replica}/h{host}/p{process}/"
 
 
@@ -400,7 +400,7 @@ def usage_segment(prefix: str, number: int) -> str:
 
 
 def parse_usage(key: str) -> UsageName | None:
-    """Return what the key of a segment of samples says, or None if it is none."""
+    """Return the parts of the key of a segment of samples, or None for other keys."""
     found = _USAGE.fullmatch(key)
     if found is None:
         return None
@@ -409,18 +409,18 @@ def parse_usage(key: str) -> UsageName | None:
 
 
 def machine_use(machine: str) -> str:
-    """Return the key of the use of a machine now; its agent replaces it."""
+    """Return the key of the current use of a machine, which its agent replaces."""
     return f"{USAGE}{pool_of(machine)}/{machine}.json"
 
 
 def parse_machine_use(key: str) -> str | None:
-    """Return the machine of such a key; None if it is none, or not below its pool."""
+    """Return the machine of such a key; None for others or outside its pool."""
     found = _MACHINE_USE.fullmatch(key)
     return found[2] if found is not None and found[1] == pool_of(found[2]) else None
 
 
 def command_log(project: str, job: str, command: str) -> str:
-    """Return the prefix of the output of a command that a user ran beside a job's processes."""
+    """Return the prefix of the output of a command that a user ran next to a job's processes."""
     return f"{job_logs(project, job)}x{command}/"
 
 
@@ -435,7 +435,7 @@ def job_logs(project: str, job: str) -> str:
 
 
 def job_of_log(key: str) -> tuple[str, str] | None:
-    """(project, job) of a part of a job's logs or samples; None if the key is of none."""
+    """Return (project, job) of a key of a job's logs or samples; None for other keys."""
     found = _OF_JOB_LOG.fullmatch(key)
     return None if found is None else (found[1], found[2])
 
@@ -470,19 +470,19 @@ def output(project: str, job: str) -> str:
 
 
 def output_content(project: str, job: str, digest: str) -> str:
-    """The bytes of one file that a job keeps."""
+    """Return the key of a part of a file that a job keeps."""
     return f"{output(project, job)}content/{digest}"
 
 
 def saved_outputs(project: str, job: str) -> str:
-    """The prefix of the lists of files that a job keeps."""
+    """Return the prefix of the lists of files that a job keeps."""
     return f"{output(project, job)}saved/"
 
 
 def saved_output(
     project: str, job: str, attempt: int, *, replica: int, host: int, number: int
 ) -> str:
-    """The files that one host of an attempt kept the `number`-th time."""
+    """Return the key of the `number`-th list of the files that one host of an attempt kept."""
     return f"{saved_outputs(project, job)}a{attempt}/r{replica}/h{host}/{padded(number)}.json"
 
 
@@ -496,5 +496,5 @@ def parse_saved_output(key: str) -> SavedOutputName | None:
 
 
 def padded(number: int) -> str:
-    """Return `number` padded with zeros, as it stands in names that sort."""
+    """Return `number` padded with zeros, as it appears in names that sort."""
     return f"{number:0{_DIGITS}d}"

@@ -20,7 +20,7 @@ def make(seconds: float, random: bytes) -> str:
 
 
 def is_ulid(text: str) -> bool:
-    """Whether `text` is a ULID, in upper case."""
+    """Whether `text` is a ULID in upper case."""
     return _ULID.fullmatch(text) is not None
 
 

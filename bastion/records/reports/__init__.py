@@ -1,6 +1,6 @@
 """
-What agents report of machines and hosts, and what is kept of a job that ended.
+What agents report about machines and hosts, and what is kept of an ended job.
 
-`facts` come in bells, `registers` are written once, `usage` is what was used. `output` are the
-files that a job keeps, and `history` is what is kept of its end.
+`facts` arrive in bells, `registers` are written once, and `usage` is resource use. `output` has the
+files that a job keeps, and `history` what is kept of its end.
 """

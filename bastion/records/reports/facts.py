@@ -3,10 +3,10 @@ Facts that agents report to the bastion, batched in bells.
 
 An agent writes the register first and rings the bell afterwards. So a bell is only a faster way to
 learn what a register says, and the leader's sweep of registers finds what a lost bell would have
-told. `Hello` is the exception: it announces a keeper life.
+reported. `Hello` is the exception: it announces a keeper life.
 
 A job can ring as its machine's agent. So every number here is finite and bounded, and every text
-has a maximum length: a record beyond these bounds cannot be made.
+has a maximum length: a record beyond these bounds cannot be created.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MAX_REPORTED = 32
 MAX_REPORTED_CHARACTERS = 64
 """Per name of a reported number."""
 MAX_STEPS = 16
-"""Boot steps of a new machine, from its start to its first hello."""
+"""Maximum boot steps of a new machine, from its start to its first hello."""
 MAX_STEP_S = 7 * 86400.0
 """Longest step, and longest notice of an interruption."""
 MAX_PATH_CHARACTERS = 4_096
-"""Per path of a folder. Source: PATH_MAX of Linux."""
+"""Maximum length of a folder's path. Source: PATH_MAX of Linux."""
 
 
 @value
@@ -56,7 +56,7 @@ class BootStep:
 
 @value
 class Hello:
-    """A keeper life began, or a restarted agent found its keeper alive."""
+    """A keeper life started, or a restarted agent found its keeper alive."""
 
     kind: Literal["hello"] = "hello"
     resources: Amounts
@@ -68,7 +68,7 @@ class Hello:
     """The digest of the wheel that it runs; empty if it was started from a folder."""
     labels: Mapping[str, str] = field(default_factory=dict)
     heartbeat_s: float = 0.0
-    """It rings at least so often; 0: only when there is news."""
+    """It rings at least this often; 0: only when there is news."""
     steps: tuple[BootStep, ...] = ()
     """Steps since the machine started; only in the first hello after a start."""
 
@@ -108,7 +108,7 @@ class Claimed:
 
 @value
 class Preparing:
-    """What this host does before its processes start, and its progress."""
+    """What this host is doing before its processes start, and its progress."""
 
     kind: Literal["preparing"] = "preparing"
     of: HostFact
@@ -120,7 +120,7 @@ class Preparing:
 
 @value
 class Started:
-    """The processes of this host run."""
+    """The processes of this host are running."""
 
     kind: Literal["started"] = "started"
     of: HostFact
@@ -152,7 +152,7 @@ class Reported:
 
 @value
 class Idle:
-    """This host shows no sign of life, as `text` says, and runs on; empty: it shows one again."""
+    """This host shows no sign of life, as `text` says, and continues; empty: it shows one again."""
 
     kind: Literal["idle"] = "idle"
     of: HostFact
@@ -164,7 +164,7 @@ class Idle:
 
 @value
 class Unkept:
-    """The output of this host was not kept, as `text` says; empty: what it has now is kept."""
+    """The output of this host was not kept, as `text` says; empty: its current output is kept."""
 
     kind: Literal["unkept"] = "unkept"
     of: HostFact
@@ -234,14 +234,14 @@ class Interruption:
     """
     The cloud announced that it will reclaim this machine, as it does with spot machines.
 
-    The hosts that run here have been given their preemption notice with the same deadline.
+    The hosts that are running here have got their preemption notice with the same deadline.
     """
 
     kind: Literal["interruption"] = "interruption"
     in_s: float
-    """Seconds from now that the machine still runs; an estimate if the notice is not certain."""
+    """Seconds from now until the machine stops; an estimate if the notice is not certain."""
     is_certain: bool = True
-    """False: a reclaim is only likely, as a rebalance recommendation says; hosts run on."""
+    """False: a reclaim is only likely, as in a rebalance recommendation; hosts continue."""
     text: str = ""
 
     def __post_init__(self) -> None:
@@ -250,7 +250,7 @@ class Interruption:
 
 
 def reclaimed_by(machine: str) -> str:
-    """What stops what runs on `machine` then; the bastion and the agent tell a job the same."""
+    """Return the cause of the stop on `machine`; the bastion and the agent tell a job the same."""
     return f"the provider, which takes back machine {machine}"
 
 

@@ -1,12 +1,12 @@
 """
-What the history keeps of an end: the values that ride in the event of the end.
+What the history keeps of an end: the values that are part of the end's event.
 
 The commit that ends an attempt also holds its row, so no crash separates the two. Events are
-numbered without a gap, are sealed under `state/log/` and are never deleted there, so a row is
-neither lost nor doubled: the number of its event is its identity.
+numbered without a gap, are sealed under `state/log/` and are never deleted there. So a row is
+neither lost nor duplicated: the number of its event is its identity.
 
-A field may be added, with a default. None may be removed or change its meaning: old segments are
-read for ever.
+A field can be added, with a default. None can be removed or change its meaning: old segments must
+stay readable permanently.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bastion.value import value
 @value
 class EndedAttempt:
     """
-    An attempt that ended, or a job that ended in the queue (`attempt` is 0 then).
+    An attempt that ended, or a job that ended in the queue (`attempt` is then 0).
 
-    The event says the job, its project and when. Times are the store's seconds.
+    The event names the job and its project, and has the time. Times are the store's seconds.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -35,11 +35,11 @@ class EndedAttempt:
     task: int | None = None
     tasks: int | None = None
     """
-    Of an array: how many tasks it has. Those that started have rows of their own; its row stands
-    for the others.
+    Of an array: how many tasks it has. Tasks that started have their own rows; the array's row
+    represents the others.
     """
     gang: int = 1
-    """How many jobs are admitted together with it, itself included."""
+    """How many jobs are admitted together with it, including itself."""
     attempt: int = 0
     nonce: str = ""
     request: Request
@@ -48,22 +48,22 @@ class EndedAttempt:
     admitted_at: float | None = None
     started_at: float | None = None
     freed_at: float | None = None
-    """When its last devices were free; its logs may have been complete later."""
+    """When its last devices became free; its logs may have been complete later."""
     outcome: str
-    """How the attempt ended, or the job where there was none."""
+    """How the attempt ended, or how the job ended if it had no attempt."""
     job_outcome: str = ""
-    """How the job ended; empty if it went on."""
+    """How the job ended; empty if it continued."""
     text: str = ""
     exit_code: int | None = None
     job_class: str = ""
     """Its class at its end: `guaranteed` or `borrowed`."""
     guaranteed_s: float = 0.0
     borrowed_s: float = 0.0
-    """Seconds of each class, from its admission until its last devices were free."""
+    """Seconds in each class, from its admission until its last devices became free."""
     device_type: str = ""
-    """The accelerator it held; empty if none."""
+    """The type of accelerator that it held; empty if none."""
     devices: int = 0
-    """Units of it as the quota counts them, all replicas together."""
+    """Its units as the quota counts them, all replicas together."""
     cpu: int = 0
     memory_bytes: int = 0
     guaranteed_device_s: float = 0.0
@@ -79,8 +79,9 @@ class EndedAttempt:
     """Machine-seconds: a replica on half of a machine counts half. None: the shape is unknown."""
     price_per_hour: float | None = None
     """
-    Of one machine, as `config/bastion.toml` said at the end; None: it said none. Of machines of
-    several pools the mean, with list prices where it said none; None: one of them has no price.
+    Price of one machine in `config/bastion.toml` at the end; None: it had none. For machines of
+    several pools it is the mean, with list prices for those without one; None: one has no price at
+    all.
     """
     stop_reason: str = ""
     stopped_by: str = ""
@@ -89,17 +90,19 @@ class EndedAttempt:
     """The project of the job that preempted it."""
     lost_s: float | None = None
     """
-    Of an attempt that was preempted, stopped or lost, or failed: seconds that it held devices
+    For an attempt that was preempted, stopped or lost, or failed: seconds that it held devices
     after its last checkpoint; else None.
     """
     lost_device_s: float | None = None
     """The same in unit-seconds of `device_type`."""
     utilisation: Utilisation | None = None
-    """What all its hosts used together; None: nothing was sampled."""
+    """The combined use of all its hosts; None: nothing was sampled."""
     replica_s: tuple[float, ...] = ()
-    """Seconds until the devices of each replica were free, in order; empty: all were at once."""
+    """
+    Seconds until the devices of each replica became free, in order; empty: all at the same time.
+    """
     replicas: int | None = None
-    """How many replicas this attempt of an elastic job had; None: as many as `request` says."""
+    """How many replicas this attempt of an elastic job had; None: as many as in `request`."""
 
 
 @value
@@ -114,4 +117,4 @@ class Shares:
 
 
 HistoryRecord: TypeAlias = EndedAttempt | Shares
-"""What an event may hold in full."""
+"""What an event can hold in full."""

@@ -53,7 +53,7 @@ def saved_lists(
     Yield the key of every list that hosts of a job's attempts wrote.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     last, prefix = "", layout.saved_outputs(project, job)
     while entries := store.list(prefix, start_after=last):
@@ -71,7 +71,7 @@ def read_saved(store: ObjectStore, key: str) -> Saved:
     Raises:
         NotFoundError: There is none.
         RecordError: It is malformed, or names a file outside the directory.
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     found = store.read(key)
     assert found is not None
@@ -88,7 +88,7 @@ def read_part(store: ObjectStore, project: str, job: str, digest: str) -> bytes:
 
     Raises:
         RecordError: They are missing, or do not match the digest.
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     key = layout.output_content(project, job, digest)
     try:

@@ -10,7 +10,7 @@ from bastion.job import Claim, End
 from bastion.value import value
 
 MAX_LINES = 100
-"""Of the outcome of a check."""
+"""Maximum length of a text in the outcome of a check."""
 MAX_LINE_CHARACTERS = 500
 
 
@@ -51,21 +51,21 @@ class GoRegister:
 
 @value
 class CommandEnd:
-    """The end of a command that a user ran beside a job's processes."""
+    """The end of a command that a user ran next to a job's processes."""
 
     schema: Literal[1] = 1
     write_id: str
     code: int | None = None
     signal: int | None = None
     problem: str = ""
-    """Why it did not run or was cut short; empty if it ended by itself."""
+    """Why it did not run or was cut short; empty if it ended on its own."""
     size_bytes: int = 0
     """Size of its output; all of it is in the bucket."""
 
 
 @value
 class LongCommand:
-    """The arguments of a command, which are too long for its instruction."""
+    """The arguments of a command that are too long for its instruction."""
 
     schema: Literal[1] = 1
     argv: tuple[str, ...]
@@ -79,7 +79,7 @@ class CheckOutcome:
     write_id: str
     by: Literal["hello", "burn"]
     lines: tuple[str, ...] = ()
-    """What there is, and what it bore."""
+    """What the machine has, and which load it withstood."""
     problem: str = ""
     """What is wrong with the machine; empty if nothing is."""
     undone: str = ""

@@ -1,8 +1,8 @@
 """
-What agents sample: the use of a machine now, and the use of a host over its run.
+What agents sample: the current use of a machine, and the use of a host over its run.
 
-Both are written by agents, whose identity a job shares. So every list is bounded, every text is
-clipped, and nothing here is ever decided on: it is shown.
+Agents write both, and a job shares its agent's identity. So every list is bounded, every text is
+clipped, and no decision is ever based on them: they are only displayed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bastion.value import value
 
 MAX_DEVICES = 1_024
 MAX_HOSTS = 1_024
-"""Hosts of attempts on one machine."""
+"""Maximum number of hosts of attempts on one machine."""
 MAX_FOREIGN = 64
-"""Foreign processes that are named; a shared machine may have more."""
+"""Maximum number of foreign processes that are named; a shared machine may have more."""
 MAX_SAMPLES = 400
-"""Samples of one segment: an hour of one every ten seconds, and some."""
+"""Maximum samples in one segment: an hour at one every ten seconds, and some more."""
 SEGMENT_BYTES = 1 << 20
-"""Most bytes of a segment that a reader takes, packed and unpacked."""
+"""Maximum bytes of a segment that a reader accepts, packed and unpacked."""
 MACHINE_BYTES = 256 << 10
-"""Most bytes of the use of a machine that a reader takes."""
+"""Maximum bytes of a machine's use that a reader accepts."""
 _BYTES = 10**15
 _NAME_CHARACTERS = 200
 _RATE = 1e13
@@ -40,9 +40,9 @@ class DeviceUse:
     """One device at one time."""
 
     index: int
-    """As its driver counts it."""
+    """Its index, as its driver counts it."""
     used: float | None = None
-    """0 to 1; None: it is not told, as of a device that is cut into several."""
+    """0 to 1; None: unknown, as for a device that is split into several."""
     memory_bytes: int = 0
     memory_total_bytes: int = 0
 
@@ -63,10 +63,10 @@ class GroupUse:
     processes: int = 0
     read_bytes_s: float = 0.0
     written_bytes_s: float = 0.0
-    """Of disks."""
+    """Disk rates."""
     received_bytes_s: float | None = None
     sent_bytes_s: float | None = None
-    """None: its network is that of other hosts too."""
+    """None: it shares its network with other hosts."""
 
     def __post_init__(self) -> None:
         check_whole("memory_bytes", self.memory_bytes, most=_BYTES)
@@ -111,7 +111,7 @@ class ForeignProcess:
     pid: int
     name: str = ""
     user: str = ""
-    """Of the machine's own users."""
+    """One of the machine's own users."""
     devices: tuple[int, ...] = ()
     memory_bytes: int = 0
 
@@ -158,14 +158,14 @@ class UsageSegment:
     schema: Literal[1] = 1
     at: tuple[int, ...]
     used: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Device by index -> whole per cent, -1 where it was not told."""
+    """Device by index -> whole percent, -1 where it is unknown."""
     device_memory_mib: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     cores: tuple[float, ...] = ()
     memory_mib: tuple[int, ...] = ()
     disk_kib_s: tuple[int, ...] = ()
-    """Read and written."""
+    """Bytes read and written."""
     network_kib_s: tuple[int, ...] = ()
-    """Received and sent; -1 where it is that of other hosts too."""
+    """Bytes received and sent; -1 if it shares its network with other hosts."""
 
     def __post_init__(self) -> None:
         check_count("at", len(self.at), most=MAX_SAMPLES)
@@ -188,7 +188,7 @@ def unpacked(data: bytes, *, key: str) -> UsageSegment:
     Return the segment in `data`.
 
     Raises:
-        RecordError: It is none, or is too large when unpacked.
+        RecordError: It is not a segment, or is too large when unpacked.
     """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

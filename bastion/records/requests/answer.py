@@ -20,6 +20,6 @@ class Answer:
     jobs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     machines: tuple[MachineReport, ...] = ()
-    """For a launch that may not wait: the machines, and why it does not start on any of them."""
+    """For a launch that must not wait: the machines, and why it does not start on each of them."""
     at: float = 0.0
     """Time of the commit that decided it, in the store's seconds."""

@@ -1,10 +1,10 @@
 """
 The inbox: users' requests and agents' bells, in the order of the store's time, each read once.
 
-While few objects wait, one list a turn reads all of them. While many wait, each user and machine
-has a cap, and the list skips the rest of a capped prefix. So a flood by one owner hides no other
-owner's objects. An oversized object is never read. An object whose name is not a request's or a
-bell's is returned as `Misplaced`, to be set aside.
+While few objects wait, one list per turn reads all of them. While many wait, each user and machine
+has a cap, and the list skips the rest of a capped prefix. So a flood from one owner hides no other
+owner's objects. An oversized object is never read. An object whose name is neither a request's nor
+a bell's is returned as `Misplaced`, to be set aside.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bastion.store import Entry, ObjectStore
 from bastion.value import value
 
 PAGE = 1000
-"""Entries per list: the maximum of object stores."""
+"""Entries per list: the maximum that object stores return."""
 PER_OWNER = 200
 """Maximum number of requests of one user, or bells of one machine, in one turn."""
 PER_TURN = 2000
 """Maximum number of requests, and of bells, in one turn: it bounds the turn's length."""
 MAX_BYTES = MAX_REQUEST_BYTES
-"""Per request or bell; a larger one is never read."""
+"""Maximum size of a request or bell; a larger one is never read."""
 
 
 @value
@@ -35,7 +35,7 @@ class Waiting:
     entry: Entry
     name: RequestName
     problem: str = ""
-    """The reason why it must not be read, or empty."""
+    """Why it must not be read, or empty."""
 
 
 @value
@@ -55,7 +55,7 @@ class Misplaced:
     entry: Entry
     why: str
     is_unreadable: bool = False
-    """Whether it is set aside without its bytes, which the store does not return."""
+    """Whether it is set aside without its bytes, because the store does not return them."""
 
 
 @value
@@ -63,7 +63,7 @@ class Inbox:
     """The objects that one turn reads."""
 
     requests: tuple[Waiting, ...] = ()
-    """In the order of the store's time, then of ULIDs."""
+    """In the order of the store's time, then by ULID."""
     bells: tuple[Ringing, ...] = ()
     """By machine, then in the order in which they were rung."""
     misplaced: tuple[Misplaced, ...] = ()
@@ -86,7 +86,7 @@ class Look:
         Return the objects in the inbox, up to the caps.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is out of reach.
         """
         entries = self._store.list(layout.INBOX, limit=PAGE)
         if len(entries) == PAGE:

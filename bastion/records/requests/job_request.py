@@ -9,16 +9,16 @@ from bastion.spec.arrays.task import tasks_of_id
 from bastion.value import value
 
 MAX_TARGETS = 1000
-"""Targets per request: each may cost a lookup in the bucket."""
+"""Maximum number of targets per request: each may need a lookup in the bucket."""
 MAX_TARGET_CHARACTERS = 210
-"""Characters per target: a launch's id and some tasks."""
+"""Maximum characters per target: a launch's id and some tasks."""
 MAX_TARGET_RANGES = 10_000
-"""Ranges of tasks in all targets of a request together."""
+"""Maximum ranges of tasks in all targets of a request together."""
 
 MAX_ARGUMENTS = 256
-"""Per command: root holds it until its machine has been told."""
+"""Maximum size of a command: root holds it until its machine has received it."""
 MAX_ARGUMENT_BYTES = 8 << 10
-"""Per command, all arguments together."""
+"""Maximum size of all arguments of a command together."""
 MAX_EXEC_S = 7 * 86400.0
 
 
@@ -29,7 +29,7 @@ class JobsRequest:
     schema: Literal[1] = 1
     targets: tuple[str, ...]
     """
-    Ids of jobs, or of launches for all of their jobs; `train-0123456789.0-4,9` for tasks of an
+    Ids of jobs, or of launches to mean all of their jobs; `train-0123456789.0-4,9` for tasks of an
     array.
     """
 
@@ -41,7 +41,7 @@ class JobsRequest:
 
 @value
 class UpdateRequest:
-    """Change a queued or running job's fields that may change."""
+    """Change the fields of a queued or running job that can be changed."""
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
@@ -63,7 +63,7 @@ class UpdateRequest:
 
 @value
 class FollowRequest:
-    """Flush the logs of these jobs at once: a user reads them now."""
+    """Flush the logs of these jobs immediately: a user is reading them."""
 
     schema: Literal[1] = 1
     targets: tuple[str, ...]
@@ -76,7 +76,7 @@ class FollowRequest:
 
 @value
 class ExecRequest:
-    """Run a command beside a job's processes, on the machine of one of its hosts."""
+    """Run a command next to a job's processes, on the machine of one of its hosts."""
 
     schema: Literal[1] = 1
     job: str

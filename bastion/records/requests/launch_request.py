@@ -43,7 +43,7 @@ class LaunchRequest:
 
 @value
 class SpecRecord:
-    """The content of `spec.json`: a launch, checked and normalised; a function of its request."""
+    """The contents of `spec.json`: a launch, checked and normalised; a function of its request."""
 
     schema: Literal[1] = 1
     id: str

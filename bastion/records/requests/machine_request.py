@@ -1,8 +1,8 @@
 """
 The bodies of admins' requests about machines and pools.
 
-They come through `inbox/_admin/<user>/`, where only admins may write, so a right in the bucket is
-what permits them.
+They arrive through `inbox/_admin/<user>/`, where only admins can write, so a right in the bucket
+permits them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from bastion.errors import SpecError
 from bastion.value import value
 
 MAX_MACHINES = 1000
-"""Machines per request."""
+"""Maximum number of machines per request."""
 MAX_WARM = 100_000
-"""Far more than any pool may have."""
+"""Far more than any pool has."""
 MAX_NAME_CHARACTERS = 200
-"""Per name of a machine or pool."""
+"""Maximum characters of a machine's or pool's name."""
 MAX_REASON_CHARACTERS = 200
-"""Root holds the reason with the machine."""
+"""Maximum characters of a reason, which root holds with the machine."""
 MAX_DEADLINE_S = 30 * 86400.0
 NO_SUCH_MACHINE = "no such machine"
-"""Follows a name in the answer to a request; clients tell it apart from what is refused."""
+"""Follows a name in the answer to a request; it lets clients tell it apart from a refusal."""
 
 
 @value
@@ -40,13 +40,16 @@ class MachinesRequest:
 
 @value
 class DrainRequest:
-    """Start nothing more on these machines, and tell when the last job there has ended."""
+    """Start nothing more on these machines, and report when the last job there has ended."""
 
     schema: Literal[1] = 1
     machines: tuple[str, ...]
     reason: str = ""
     deadline_s: float | None = None
-    """Jobs that run there so many seconds later are preempted; None: they run to their end."""
+    """
+    Seconds after which jobs that are still running there are preempted; None: they run to their
+    end.
+    """
 
     def __post_init__(self) -> None:
         problems = _machine_problems(self.machines, self.reason)
@@ -58,7 +61,7 @@ class DrainRequest:
 
 @value
 class CheckRequest:
-    """Have the agent of a machine say what there is, or put a short load on the machine."""
+    """Let the agent of a machine report what it has, or put a short load on the machine."""
 
     schema: Literal[1] = 1
     machine: str
@@ -70,12 +73,12 @@ class CheckRequest:
 
 @value
 class WarmRequest:
-    """Keep some machines of a pool ready for `for_s`, although they are idle; 0: no more."""
+    """Keep `machines` machines of a pool ready for `for_s` even if they are idle; 0: none."""
 
     schema: Literal[1] = 1
     pool: str
     machines: int
-    """Machines, or slices where the pool has slices."""
+    """Machines, or slices if the pool has slices."""
     for_s: float = 8 * 3600.0
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """
-Find unknown names in a launch's `where`: a pool, cluster, shard, machine, label or its text.
+Find unknown names in a launch's `where`: a pool, cluster, shard, machine, label or its value.
 
-A name is known to be wrong only once every machine has sent its hello: until then a machine may
-still bring it.
+A name is known to be wrong only once every machine has sent its hello: until then, a machine may
+still add it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _NONE = {
     "shard": "no machine is in a shard, which is a label of a pool",
     "hostnames": "there is no machine",
 }
-"""What is said of a name where there are none of its kind."""
+"""What a problem says of a name if there are none of its kind."""
 _UNLABELLED: Mapping[str, str] = {}
 
 
 def unknown_names(
     where: Where, pools: Mapping[str, Pool], machines: Collection[Machine]
 ) -> Iterator[str]:
-    """Return the problems of `where`, one per unknown name; none while that cannot be known."""
+    """Yield the problems of `where`, one per unknown name; none while that cannot be known."""
     if where.pool and where.pool not in pools:
         yield _unknown("pool", where.pool, pools)
     if not pools or any(not machine.life for machine in machines):

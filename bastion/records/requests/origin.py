@@ -1,7 +1,7 @@
 """
 The origin of a launch: the command that submitted it, and the state of its code.
 
-It is stored beside the bundles, where users may create objects, and named by the sha256 of its
+It is stored next to the bundles, where users can create objects, and is named by the sha256 of its
 bytes. So it cannot be replaced, a hundred launches of one script share it, and the request and
 `spec.json` hold only its name. The bastion never reads it: it is for people, and only the code
 reference decides what runs.
@@ -26,13 +26,13 @@ else:
     except ImportError:
         try:
             from _sha256 import sha256  # before Python 3.12
-        except ImportError:  # a Python that was built without either
+        except ImportError:  # a Python built without either
             from hashlib import sha256
 
 MAX_TEXT_BYTES = 256 * 1024
-"""Per file and per command line; scripts that people write are far below."""
+"""Maximum per file and per command line; scripts that people write are far below."""
 MAX_NAMES = 1000
-"""Per list of paths."""
+"""Maximum size of a list of paths."""
 
 
 @value
@@ -47,7 +47,7 @@ class OriginFile:
 
 @value
 class WorkingTree:
-    """The commit that bundled code is based on, and the difference of the tree from it."""
+    """The commit that bundled code is based on, and how the tree differs from it."""
 
     commit: str = ""
     """The full hash; empty before the first commit."""
@@ -74,9 +74,9 @@ class Origin:
     schema: Literal[1] = 1
     argv: tuple[str, ...] = ()
     files: tuple[OriginFile, ...] = ()
-    """The script, and the spec where one was written."""
+    """The script, and the spec if one was written."""
     tree: WorkingTree | None = None
-    """None if the code was not a folder, or had no git repository."""
+    """None if the code was not a folder or had no git repository."""
 
 
 def origin_file(name: str, text: str) -> OriginFile:
@@ -86,7 +86,7 @@ def origin_file(name: str, text: str) -> OriginFile:
 
 
 def origin_argv(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a command line, as many as a record has room for."""
+    """Return the words of a command line, as many as fit in a record."""
     kept: list[str] = []
     left = MAX_TEXT_BYTES
     for word in words:
@@ -98,7 +98,7 @@ def origin_argv(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def origin_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `paths` as text, as many as a record has room for."""
+    """Return `paths` as text, as many as fit in a record."""
     return tuple(path.encode(errors="replace").decode() for path in paths[:MAX_NAMES])
 
 
@@ -107,7 +107,7 @@ def store_origin(store: ObjectStore, origin: Origin) -> str:
     Store `origin` if the bucket does not have it; return its digest.
 
     Raises:
-        StoreError: Out of reach or in doubt; try again.
+        StoreError: The bucket is out of reach or the write is in doubt; try again.
     """
     data = encode(origin)
     digest = sha256(data).hexdigest()
@@ -125,7 +125,7 @@ def read_origin(store: ObjectStore, digest: str) -> Origin:
     Raises:
         NotFoundError: It is not in the bucket.
         RecordError: The stored bytes do not match the digest.
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     key = layout.origin(digest)
     found = store.read(key)

@@ -1,7 +1,7 @@
 """
 The records of a launch's jobs as they join the queue.
 
-The bastion uses it to accept a launch, and the client for a dry run.
+The bastion uses this to accept a launch, and the client for a dry run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bastion.spec import Job, Launch, job_id, job_ids, request_of
 from quota.amounts import Amounts
 
 MAX_AWAITED = 1_000
-"""What one job of a gang may wait for; each job of the gang may name a hundred."""
+"""Maximum dependencies of one job of a gang; each job of the gang can name a hundred."""
 
 
 def queued_jobs(
@@ -42,7 +42,7 @@ def queued_jobs(
         known_types: The resource types that exist; None: types are not checked.
 
     Raises:
-        SpecError: An instance type or a resource type is unknown: every problem.
+        SpecError: An instance type or a resource type is unknown; every problem is listed.
     """
     ids = job_ids(launch, ulid)
     asked: list[tuple[Amounts, int]] = []
@@ -105,7 +105,7 @@ def _afters(launch: Launch, ids: tuple[str, ...]) -> list[tuple[Dependency, ...]
 
 
 def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:
-    """Return the array that `launch` is, with `each` from `queued_jobs`; None if it is no array."""
+    """Return `launch` as an array with `each` from `queued_jobs`; None if it is not an array."""
     if launch.tasks is None:
         return None
     return new_array(each, launch.tasks, at_once=launch.at_once, max_failures=launch.max_failures)
@@ -117,7 +117,7 @@ def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]
     if job.instance_type:
         instance = lookup(job.instance_type)
         per_replica, hosts = per_replica or instance.resources, instance.hosts
-        # A client writes what a type has into a process that asks for nothing itself.
+        # A client writes the contents of a type into a process that requests nothing itself.
         by_type = job.instance_type if per_replica == instance.resources else ""
     unknown = [] if known_types is None else sorted(set(per_replica.types()) - set(known_types))
     if unknown:
@@ -126,7 +126,7 @@ def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]
 
 
 def _unknown(kind: str, known_types: Collection[str], by_type: str) -> str:
-    """Return what is wrong with a resource: asked for itself, or as a part of an instance type."""
+    """Return what is wrong with a resource, requested directly or through an instance type."""
     if kind in ("cpu", "memory") and not by_type:
         return (
             f"resources.{kind}: no pool here counts {kind}, and a job may use what its machine has;"

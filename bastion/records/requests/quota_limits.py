@@ -1,5 +1,5 @@
 """
-Limits of the quota file on a launch, for which waiting does not help.
+Limits of the quota file on a launch for which waiting does not help.
 
 The bastion that accepts a launch and the client that checks it first use the same functions.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def with_limit(job: JobRecord, quota: Quota) -> JobRecord:
-    """Return `job` with the `max_runtime` that its project gives to a job that names none."""
+    """Return `job` with the `max_runtime` that its project gives to jobs that do not set one."""
     limits = quota.project(job.project).limits_of(job.user)
     limit_s = limits.runtime_s(job.request.max_runtime_s)
     if limit_s == job.request.max_runtime_s:
@@ -31,7 +31,7 @@ def with_limit(job: JobRecord, quota: Quota) -> JobRecord:
 
 
 def limit_notes(quota: Quota, project: str, user: str, launch: Launch) -> tuple[str, ...]:
-    """Return which jobs of `launch` get a `max_runtime` that they do not name, and from where."""
+    """Return which jobs of `launch` get a `max_runtime` that they do not set, and from where."""
     limits = quota.project(project).limits_of(user)
     limit_s = limits.runtime_s(None)
     if limit_s is None:
@@ -86,7 +86,7 @@ def limit_problems(
 
 
 def _without_share(quota: Quota, project: str, gang: Mapping[str, Request]) -> list[str]:
-    """Why a gang that asks for nothing under quota never starts: it, or its project, says so."""
+    """Return why a gang without quota never starts: it or its project must not borrow."""
     kept = next((job for job, request in gang.items() if not request.borrow), None)
     if kept is not None:
         return [
@@ -134,11 +134,11 @@ def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request
 def _walls(quota: Quota, project: str, asked: Amounts) -> list[str]:
     from quota.reach import beyond_reach
 
-    # Requests above the totals are refused by the scheduler, which knows what the machines have.
+    # The scheduler refuses requests above the totals, because it knows what the machines have.
     walls = beyond_reach(quota, project, asked)
     return [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
 
 
 def _charged(quota: Quota, requests: Iterable[Request]) -> Amounts:
-    """Return the least that `requests` are charged: whole machines may be more."""
+    """Return the least that `requests` are charged: whole machines can be more."""
     return Amounts.sum(request.units for request in requests).only(quota.types)

@@ -1,4 +1,4 @@
-"""What a request may hold: the bodies of users' and admins' requests, by verb."""
+"""What a request can hold: the bodies of users' and admins' requests, by verb."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADMIN_BODIES: dict[str, type[AdminBody]] = {
     "check": CheckRequest,
     "warm": WarmRequest,
 }
-"""By verb, those that come through the inbox of admins alone."""
+"""By verb, those that arrive only through the inbox of admins."""
 
 BODIES: dict[str, type[Body]] = {
     "launch": LaunchRequest,

@@ -27,7 +27,7 @@ class Result:
     submitted_at: float
     ended_at: float
     submitted: str = ""
-    """`submitted_at` as ISO-8601, for those that read the record with `cat`."""
+    """`submitted_at` as ISO-8601, for people who read the record with `cat`."""
     ended: str = ""
     attempts: int = 0
     preemptions: int = 0
@@ -37,10 +37,10 @@ class Result:
     ulid: str = ""
     """ULID of its launch request."""
     task: int | None = None
-    """Index of the task, if the launch is an array."""
+    """Index of the task if the launch is an array."""
     request: Request = Request()
     """The resources it asked for."""
     report: Mapping[str, float] = field(default_factory=dict)
-    """The numbers that it reported last."""
+    """The numbers that it last reported."""
     tasks: Mapping[str, Indices] = field(default_factory=dict)
     """For an array: its tasks by the kind of their outcome, including those that never started."""

@@ -23,7 +23,7 @@ from bastion.store import ObjectStore
 _T = TypeVar("_T")
 
 Targets = Mapping[str, tuple[Ended, ...]]
-"""By id: how the jobs of a target ended that have a final record; unknown ids are missing."""
+"""By id: how those jobs of a target ended that have a final record; unknown ids are missing."""
 NO_TARGETS: Targets = {}
 
 
@@ -33,7 +33,7 @@ def look_up(store: ObjectStore, project: str, targets: Iterable[str]) -> Targets
 
     Raises:
         RecordError: A record cannot be understood.
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     found: dict[str, tuple[Ended, ...]] = {}
     for target in targets:
@@ -54,7 +54,7 @@ def end_of(store: ObjectStore, project: str, job: str) -> Ended | None:
 
     Raises:
         RecordError: The record cannot be understood.
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     result = _record(store, layout.result(project, job), Result)
     return _ended(result) if result is not None else None
@@ -66,7 +66,7 @@ def jobs_of(store: ObjectStore, project: str, launch: str) -> tuple[str, ...] | 
 
     Raises:
         RecordError: The record cannot be understood.
-        StoreError: Out of reach.
+        StoreError: The bucket is out of reach.
     """
     spec = _record(store, layout.spec(project, launch), SpecRecord)
     return job_ids(spec.launch, spec.ulid) if spec is not None else None
@@ -88,7 +88,7 @@ def without_ended(
     arrays: Collection[ArrayRecord] = (),
 ) -> tuple[JobRecord, ...]:
     """
-    Return the new `jobs` without the dependencies that are met already.
+    Return the new `jobs` without the dependencies that are already met.
 
     Args:
         jobs: The jobs of one launch, as they join the queue.
@@ -98,7 +98,7 @@ def without_ended(
         arrays: Every array of their project in root.
 
     Raises:
-        SpecError: A condition can never be met: every one.
+        SpecError: A condition can never be met; every such condition is listed.
     """
     stored = (each for found in targets.values() for each in found if each.job not in known)
     ended = [*stored, *ended_of(known.values()), *ended_of_arrays(arrays)]
@@ -121,7 +121,7 @@ def settled(
     ended: Iterable[Ended],
     now: float,
 ) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
-    """Apply `ended` to the dependents, and again for each that ends by it; return both mappings."""
+    """Apply `ended` to the dependents, and so on for each that they end; return both mappings."""
     made, many = dict(jobs), dict(arrays)
 
     def tell(name: str, event: DependenciesEnded) -> Ended | None:
@@ -149,7 +149,7 @@ def settled(
 
 
 _Numbered = dict[int, DependencyEnded]
-"""Events by their number, so that those found by several names keep their order."""
+"""Events by their number, so that events found by several names keep their order."""
 
 
 def _by_name(events: Iterable[DependencyEnded]) -> Mapping[str, _Numbered]:
@@ -161,7 +161,7 @@ def _by_name(events: Iterable[DependencyEnded]) -> Mapping[str, _Numbered]:
 
 
 def _concerning(job: JobRecord, events: Mapping[str, _Numbered]) -> list[DependencyEnded]:
-    """Return the events about what `job` waits for, in their order."""
+    """Return the events about what `job` waits for, in order."""
     found: _Numbered = {}
     for each in job.after:
         found |= events.get(each.on, {})

@@ -1,6 +1,6 @@
 """
 Tables of the configuration that both the bastion and its clients read.
 
-`keep` is how long logs stay, `secrets` who may read which, and `webhooks` with `notification` who
-is told of what.
+`keep` says how long logs stay, `secrets` which project can have which secret, and `webhooks` with
+`notification` where notifications go.
 """

@@ -1,8 +1,8 @@
 """
 How long logs and final records of jobs stay in the bucket: the table `keep` of the configuration.
 
-Without it they stay for ever. The record, which is what questions about the past are answered from,
-has no age: it stays whatever this says.
+Without it they stay permanently. The record, which answers questions about the past, has no age:
+this table does not affect it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from bastion.value import value
 DAY_S = 86400.0
 LEAST_LOGS_S = DAY_S
 LEAST_RESULTS_S = 60 * DAY_S
-"""Twice the 30 days after which nothing that fences may need a final record any more."""
+"""Twice the 30 days after which no fencing can need a final record any longer."""
 
 
 @value
 class Keep:
-    """Ages, counted from when the final record of a job was written; None: for ever."""
+    """Ages, counted from when the final record of a job was written; None: without limit."""
 
     logs_s: float | None = None
-    """Of logs, output of commands, and samples of use."""
+    """Age of logs, output of commands, and samples of use."""
     results_s: float | None = None
-    """Of final records; never shorter than that of logs."""
+    """Age of final records; never shorter than that of logs."""
 
 
 class KeepTable(BaseModel):
-    """The table, as it is written."""
+    """The table as written."""
 
     model_config = ConfigDict(extra="forbid")
 

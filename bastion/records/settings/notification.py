@@ -18,7 +18,7 @@ from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 MAX_TEXT_CHARACTERS = 500
-"""Per text of an outcome: root holds it until it is delivered."""
+"""Maximum length of an outcome's text: root holds it until it is delivered."""
 
 
 @value
@@ -44,7 +44,7 @@ class Notification:
     """When it happened, in seconds of the store's clock, like the other times."""
     submitted_at: float
     started_at: float | None = None
-    """When the attempt began to run."""
+    """When the attempt started running."""
 
 
 def notifications_of(before: JobRecord, after: JobRecord, now: float) -> Iterator[Notification]:
@@ -78,13 +78,13 @@ def notifications_of(before: JobRecord, after: JobRecord, now: float) -> Iterato
 
 
 def _id(job: JobRecord, occasion: Occasion, number: int, now: float) -> str:
-    # An attempt may be idle several times; everything else happens to it once.
+    # An attempt can be idle several times; everything else happens to it once.
     when = f"-{int(now)}" if occasion == "idle" else ""
     return f"{job.id}.{job.attempts}.{occasion}{when}.{number}"
 
 
 def _idle(job: JobRecord) -> str:
-    """What the first idle host of a job lacks; empty if none is idle."""
+    """Return the missing sign of life of a job's first idle host; empty if none is idle."""
     hosts = job.attempt.each_host() if job.attempt is not None else ()
     return next((state.idle for _, _, _, state in hosts if state.idle and state.end is None), "")
 
@@ -115,7 +115,7 @@ def _started_at(job: JobRecord) -> float | None:
 
 
 def body_of(notification: Notification, kind: WebhookKind) -> bytes:
-    """Return the body for a webhook of this kind: JSON for each kind."""
+    """Return the body for a webhook of this kind; all kinds are JSON."""
     body = _slack(notification) if kind == "slack" else _json(notification)
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -170,6 +170,6 @@ def _escaped(text: str) -> str:
 
 
 def iso(seconds: float) -> str:
-    """`seconds` as ISO-8601 in UTC, whole milliseconds."""
+    """Return `seconds` as ISO-8601 in UTC, with whole milliseconds."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -29,7 +29,7 @@ class SecretTables(BaseModel):
         Return the rules in the tables.
 
         Raises:
-            SpecError: A rule cannot be used: every problem.
+            SpecError: A rule cannot be used; every problem is listed.
         """
 
         def rule(table: SecretTable) -> SecretRule:

@@ -45,7 +45,7 @@ _NEAR = tuple(
     )
 )
 """
-Networks that `ipaddress` takes for public, at least in some versions, although they are local:
+Networks that `ipaddress` considers public, at least in some versions, although they are local:
 translators, site-local and IPv4-compatible addresses, protocol assignments, and the metadata
 addresses of clouds. Source: RFC 8215, 3879, 4291, 6890; Azure, "What is IP address 168.63.129.16?";
 Alibaba Cloud, "Instance metadata".
@@ -66,7 +66,7 @@ class Webhook:
     """A file on the bastion's machine; read at every delivery."""
     kind: WebhookKind = "json"
     may_be_near: bool = False
-    """Whether its address may be private: of this machine or its network."""
+    """Whether its address can be private: on this machine or its network."""
 
 
 @value
@@ -75,9 +75,9 @@ class Notifications:
 
     webhooks: Mapping[str, Webhook] = field(default_factory=dict)
     allow_hosts: tuple[str, ...] = ()
-    """Hosts in users' URLs that may have private addresses."""
+    """Hosts in users' URLs that can have private addresses."""
     direct_urls: bool = True
-    """Whether users may give URLs at all."""
+    """Whether users can give URLs at all."""
 
     def webhook(self, to: str, kind: WebhookKind) -> Webhook | None:
         """Return the webhook with the name or URL `to`; None if there is none."""
@@ -165,7 +165,7 @@ class WebhookTables(BaseModel):
     @field_validator("webhooks", mode="before")
     @classmethod
     def _tables(cls, written: object) -> object:
-        """Raise problems before pydantic can show a URL in its own."""
+        """Raise problems before pydantic can show a URL in its own messages."""
         if not isinstance(written, dict):
             raise ValueError("not a table; write [webhooks.NAME] with url and kind")
         for name, table in written.items():
@@ -180,7 +180,7 @@ class WebhookTables(BaseModel):
         Return the notifications that the tables configure.
 
         Raises:
-            SpecError: A webhook without a URL, or one that cannot be used: every problem.
+            SpecError: A webhook has no URL or cannot be used; every problem is listed.
         """
         problems: list[str] = []
         for name, table in self.webhooks.items():
