@@ -1,10 +1,10 @@
 """
 Rights and settings in terms of Google Cloud Storage.
 
-A prefix is a managed folder with an IAM policy of its own, which inherits that of the folders above
-it. `objectCreator` may create and not replace: replacing an object takes the permission to delete
-it. Every right to read includes the right to list. Without it Google answers 403 in place of 404,
-and agents poll for objects that do not exist yet.
+A prefix is a managed folder with its own IAM policy, which inherits the policies of the folders
+above it. `objectCreator` can create but not replace: replacing an object requires the permission to
+delete it. Every right to read includes the right to list. Without it Google answers 403 instead of
+404, and agents poll for objects that do not exist yet.
 
 Bindings are added and never removed, so this is idempotent.
 
@@ -53,14 +53,14 @@ class Binding:
     """The members that have a role on a folder."""
 
     folder: str
-    """In the bucket, with a slash at its end; empty for the bucket itself."""
+    """Relative to the bucket, with a trailing slash; empty for the bucket itself."""
     role: str
     members: tuple[str, ...]
 
 
 def open_access(place: Place) -> GcsAccess:
     """
-    Access to `place` with this machine's or user's own credentials.
+    Return access to `place` with this machine's or user's own credentials.
 
     Raises:
         StoreRefusedError: There are no credentials.
@@ -92,7 +92,7 @@ def bindings(place: Place, grants: Iterable[Grant]) -> tuple[Binding, ...]:
 
 
 def lifecycle(place: Place) -> list[Json]:
-    """Return rules that delete replaced versions and abandoned uploads, and no live object."""
+    """Return rules that delete replaced versions and abandoned uploads, but no live object."""
     replaced = [place.folder + layout.folder_of(layout.ROOT), place.folder + layout.VIEWS]
     return [
         {
@@ -105,12 +105,11 @@ def lifecycle(place: Place) -> list[Json]:
 
 def settings(place: Place, current: Mapping[str, Any]) -> Json:
     """
-    Return the change of the bucket that this root needs; `current` is the bucket as it is.
+    Return the changes to the bucket that this root needs; `current` is its current state.
 
     Soft delete is disabled: it keeps, and bills, every replaced version of root for a week, at one
-    a second. The copies of root, and prefixes that are create-only, protect the data instead.
-
-    Customer-supplied keys are refused: an object written with one is listed, and the bastion could
+    per second. The copies of root, and create-only prefixes, protect the data instead.
+    Customer-supplied keys are refused: an object written with one is listed, but the bastion could
     not read it.
     """
     rules = list(current.get("lifecycle", {}).get("rule", []))
@@ -173,7 +172,7 @@ class GcsAccess:
     Gives rights and changes settings over the JSON API.
 
     Args:
-        credentials: Of the requests; None sends anonymous requests.
+        credentials: For the requests; None sends anonymous requests.
         endpoint: URL of the server.
     """
 
@@ -189,7 +188,7 @@ class GcsAccess:
 
     def apply(self, grants: Iterable[Grant]) -> Iterator[str]:
         """
-        Apply the settings and `grants`, and yield a line for each change.
+        Apply the settings and `grants`, and yield one line for each change.
 
         Changes before an error stay.
 
@@ -233,7 +232,7 @@ class GcsAccess:
         query: Mapping[str, str] | None = None,
         is_there: int = 0,
     ) -> Json:
-        """Send one request and return its answer; empty if the status is `is_there`."""
+        """Send one request and return the response; empty if the status is `is_there`."""
         import urllib3
 
         url = f"{self._endpoint}{path}" + (f"?{urlencode(query)}" if query else "")

@@ -1,10 +1,10 @@
 """
 The rights of every identity under a root: least privilege, independent of any cloud.
 
-The key of an object names its writer, so every right is on a prefix. Users and agents may only
-create objects: they can change or delete none. The one exception is the use of a machine, which its
-agent replaces and nothing depends on. Only the bastion writes what agents obey
-(instructions and start barriers).
+The key of an object names its writer, so every right is on a prefix. Users and agents can only
+create objects: they cannot change or delete any. The one exception is the use of a machine, which
+its agent replaces and nothing depends on. Only the bastion writes what agents obey (instructions
+and start barriers).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from bastion.value import value
 
 
 class Right(StrEnum):
-    """What an identity may do with the objects below a prefix."""
+    """What an identity can do with the objects below a prefix."""
 
     READ = "read"
-    """Read and list: without the right to list, clouds answer 403 for an object that is absent."""
+    """Read and list: without the right to list, clouds answer 403 for a missing object."""
     CREATE = "create"
-    """Create objects, and replace none."""
+    """Create objects, but replace none."""
     WRITE = "write"
     """Read, list, write, replace and delete."""
 
@@ -38,7 +38,7 @@ class Grant:
     """The identity, as the cloud names it."""
     right: Right
     prefix: str
-    """Below the root, with a slash at its end; empty for all of it."""
+    """Relative to the root, with a trailing slash; empty for all of it."""
 
 
 @value
@@ -47,9 +47,9 @@ class People:
 
     bastion: str
     agents: tuple[str, ...] = ()
-    """Agents of machines of any pool: each may write for every machine."""
+    """Agents of machines of any pool: each can write for every machine."""
     pool_agents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Agents by pool: each may write for the machines of its pool only."""
+    """Agents by pool: each can write only for the machines of its pool."""
     admins: tuple[str, ...] = ()
     users: Mapping[str, str]
     """By their names in the quota file."""
@@ -58,10 +58,12 @@ class People:
 _POOL_CREATES = (layout.RUNS, layout.MACHINES, layout.BELLS)
 """Where an agent writes below its own pool."""
 _POOL_WRITES = layout.USAGE
-"""Where an agent replaces what it wrote below its pool: nothing there is ever decided on."""
+"""Where an agent replaces objects below its pool: no decision is ever based on them."""
 _POOL_READS = layout.INSTRUCTIONS
 _AGENTS_CREATE = (layout.LOGS, layout.OUTPUTS)
-"""Where an agent writes below the project of its job: logs stay there when the job moves pools."""
+"""
+Where an agent writes below the project of its job: logs stay there when the job changes pools.
+"""
 _AGENTS_READ = (*_AGENTS_CREATE, layout.BARRIERS, layout.SPECS, layout.BUNDLES, layout.WHEELS)
 _ADMINS_WRITE = (layout.folder_of(layout.QUOTA), layout.folder_of(layout.CONFIG))
 _USERS_READ = (
@@ -77,7 +79,7 @@ _USERS_READ = (
     layout.USAGE,
 )
 """
-Every user may read the queue, its reasons and its history. In the inbox a user reads only their own
+Every user can read the queue, its reasons and its history. In the inbox a user reads only their own
 requests, and outputs of jobs are readable within their project.
 """
 
@@ -86,7 +88,7 @@ def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant,
     """
     Return every right that `people` need; `members` are the users of each project.
 
-    A user without an identity in `people` gets no right: `unknown` names those users.
+    A user without an identity in `people` gets no rights: `unknown` lists those users.
     """
     found = [_grant("bastion", people.bastion, Right.WRITE, "")]
     for agent in people.agents:
@@ -106,7 +108,7 @@ def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant,
 
 
 def may(given: Iterable[Grant], principal: str, right: Right, key: str) -> bool:
-    """Whether `given` lets `principal` use `right` on the object at `key`, below the root."""
+    """Whether `given` lets `principal` use `right` on the object at `key`, relative to the root."""
     return any(
         grant.principal == principal
         and grant.right in (right, Right.WRITE)
@@ -122,7 +124,7 @@ def unknown(people: People, members: Mapping[str, Iterable[str]]) -> tuple[str, 
 
 
 def _of_agent(role: str, principal: str, pool: str) -> Iterator[Grant]:
-    """The rights of an agent; `pool` is the folder of its pool, empty for all pools."""
+    """Yield the rights of an agent; `pool` is the folder of its pool, empty for all pools."""
     own = [prefix + pool for prefix in _POOL_CREATES]
     for prefix in (*own, *_AGENTS_CREATE):
         yield _grant(role, principal, Right.CREATE, prefix)

@@ -1,4 +1,4 @@
-"""Identities, as the policy of a bucket takes them: a cloud's own words about another come late."""
+"""Identities as a bucket's policy takes them: clouds reject another cloud's identities too late."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IDENTITIES = {
     "gs": pattern(r"(user|serviceAccount|group|domain):.+|(principal|principalSet)://.+"),
     "s3": pattern(r"arn:.+|[0-9]{12}"),
 }
-"""By the kind of a root. Source: IAM's principals at Google, and those at Amazon."""
+"""By the kind of a root. Source: Google's IAM principals, and Amazon's."""
 EXAMPLES = {
     "gs": "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com, or user:NAME@example.com",
     "s3": "arn:aws:iam::123456789012:role/NAME, or arn:aws:iam::123456789012:user/NAME",
@@ -20,7 +20,7 @@ EXAMPLES = {
 
 
 def wrong_identities(kind: str, said: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield each identity that a bucket of `kind` would not take, behind the field that says it."""
+    """Yield each identity that a bucket of `kind` would not accept, after the name of its field."""
     for field, identities in said.items():
         for each in identities:
             if not IDENTITIES[kind].fullmatch(each):
@@ -29,10 +29,10 @@ def wrong_identities(kind: str, said: Mapping[str, Sequence[str]]) -> Iterator[t
 
 def check_people(kind: str, people: People) -> None:
     """
-    Return if a bucket of `kind` takes every identity of `people`.
+    Check that a bucket of `kind` accepts every identity of `people`.
 
     Raises:
-        SpecError: One it would not: every problem.
+        SpecError: It would not accept some; all of them are listed.
     """
     said = {
         "bastion": [people.bastion],

@@ -1,4 +1,4 @@
-"""The bucket and the folder in it that a root's URL names."""
+"""The bucket, and the folder in it, that a root's URL names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Place:
 
     bucket: str
     folder: str
-    """With a slash at its end; empty for the whole bucket."""
+    """With a trailing slash; empty for the whole bucket."""
     settings: Mapping[str, str]
     """The parameters after `?`."""
 

@@ -1,14 +1,14 @@
 """
 Rights and settings in terms of Amazon S3: one bucket policy.
 
-The policy also enforces the protocol for every identity, the bastion included. Below create-only
+The policy also enforces the protocol for every identity, including the bastion. Below create-only
 prefixes a put without `If-None-Match` is denied. Where objects are replaced (root, views), a put
-without any precondition is denied. Everywhere, a put is denied whose object the bastion could list
-and not read: one in an archive class, or with the writer's own key.
+without any precondition is denied. Everywhere, a put is denied if the bastion could list but not
+read its object: an object in an archive class, or with the writer's own key.
 
-Every identity that may read may list all names in the bucket. Without the right to list, S3 answers
-403 in place of 404, and it grants that right for the bucket only. So the bucket should hold nothing
-but Bastion.
+Every identity that can read can also list all names in the bucket. Without the right to list, S3
+answers 403 instead of 404, and it grants that right only for a whole bucket. So the bucket should
+hold nothing but Bastion.
 
 Source: Amazon S3 User Guide, "Enforce conditional writes on Amazon S3 buckets", "GetObject"
 (permissions), "Bucket policies" (20 KB); Service Authorization Reference, "Condition keys for
@@ -66,7 +66,7 @@ _CREATE_ONLY = (
     layout.WHEELS,
     layout.HISTORY,
 )
-"""Prefixes below which no identity may replace an object."""
+"""Prefixes below which no identity can replace an object."""
 _REPLACED = (layout.ROOT, layout.VIEWS, layout.USAGE)
 
 
@@ -89,13 +89,13 @@ def statements(place: Place, grants: Iterable[Grant]) -> list[Json]:
 
 
 def sid_base(place: Place) -> str:
-    """The prefix of this root's statement ids; it differs for another root in the bucket."""
+    """Return the prefix of this root's statement ids; it differs for another root in the bucket."""
     return f"Bastion{sha256(place.folder.encode()).hexdigest()[:8]}n"
 
 
 def merged(policy: Json, place: Place, grants: Iterable[Grant]) -> Json:
     """
-    Return `policy` with this root's statements in place of its earlier ones; others stay.
+    Return `policy` with this root's statements replacing its earlier ones; others stay.
 
     Raises:
         SpecError: It would be larger than S3 allows.
@@ -118,7 +118,7 @@ def merged(policy: Json, place: Place, grants: Iterable[Grant]) -> Json:
 
 
 def lifecycle(place: Place) -> list[Json]:
-    """Return rules that delete replaced versions and abandoned uploads, and no current object."""
+    """Return rules that delete replaced versions and abandoned uploads, but no current object."""
     base = sid_base(place)
     return [
         {
@@ -159,9 +159,9 @@ def commands(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
 
 def apply(place: Place, grants: Iterable[Grant], *, client: S3Client) -> Iterator[str]:
     """
-    Apply the settings and `grants`, and yield a line for each change.
+    Apply the settings and `grants`, and yield one line for each change.
 
-    Foreign statements in the policy and foreign lifecycle rules stay.
+    Other statements in the policy and other lifecycle rules stay.
 
     Raises:
         SpecError: The policy would be larger than S3 allows.
@@ -229,7 +229,7 @@ def _list(place: Place, principals: list[str]) -> Json:
 def _enforced(place: Place) -> list[Json]:
     denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject"}
     replaced = [each if each == layout.ROOT else f"{each}*" for each in _REPLACED]
-    # This denies multipart uploads too, since parts have no precondition: Bastion uses none. Log
+    # This also denies multipart uploads, since parts have no precondition; Bastion uses none. Log
     # segments end in `.log`, samples in `.json.gz`; the tail of a bastion's own log ends in
     # neither, because it is replaced.
     ends = layout.command_end(f"{layout.LOGS}*/")
@@ -252,7 +252,7 @@ def _enforced(place: Place) -> list[Json]:
 
 
 def _unreadable() -> Iterator[Json]:
-    """The conditions of a put whose object the bastion could list and not read."""
+    """Yield the conditions of a put whose object the bastion could list but not read."""
     # A "not" comparison also matches an absent key, so the second condition requires the key.
     yield {"StringNotEquals": {_CLASS: "STANDARD"}, "Null": {_CLASS: "false"}}
     for key in _OWN_KEYS:
@@ -260,7 +260,7 @@ def _unreadable() -> Iterator[Json]:
 
 
 def _secured(place: Place) -> list[Json]:
-    """Deny requests without TLS, except at an endpoint that has none."""
+    """Deny requests without TLS, unless the endpoint has no TLS."""
     if place.settings.get("endpoint_url", "").startswith("http://"):
         return []
     return [
