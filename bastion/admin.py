@@ -197,7 +197,7 @@ class Admin:
 
         Returns:
             Why something is kept, for example because another bucket has a machine there; else
-                empty.
+            empty.
 
         Raises:
             NotFoundError: The bucket has no root.

@@ -28,9 +28,7 @@ WORST_FIRST = (
     OutcomeKind.CANCELLED,
     OutcomeKind.SUCCEEDED,
 )
-"""
-The precedence of outcomes: an array gets the worst of its tasks; the lowest index breaks a tie.
-"""
+"""The precedence of outcomes: an array gets its worst task's; the lowest index breaks a tie."""
 
 
 @value

@@ -38,7 +38,5 @@ class OutcomeKind(StrEnum):
     SETUP_FAILED = "setup_failed"
     PREEMPTED = "preempted"
     STOPPED = "stopped"
-    """
-    Only for an attempt: another job of its launch failed, a machine was not created, or it grows.
-    """
+    """Only for an attempt: another job of its launch failed, a machine is missing, or it grows."""
     LOST = "lost"

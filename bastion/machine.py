@@ -172,9 +172,7 @@ class Machine:
     bad_text: str = ""
     """Why those must not be used."""
     unwell: str = ""
-    """
-    What is wrong with the whole machine, so that no job starts here; empty if nothing is wrong.
-    """
+    """What is wrong with the whole machine, so that no job starts here; empty if nothing is."""
     unwell_until: float | None = None
     """When a start is tried again; None: when its agent reports that the machine is well."""
     failed_starts: int = 0

@@ -41,9 +41,7 @@ In boot times of its pool. A machine that has not registered by then is deleted,
 requeued.
 """
 SILENT_S = 120.0
-"""
-Four heartbeats of a machine whose provider cannot report it as gone; then it gets no more jobs.
-"""
+"""Four heartbeats of a machine that its provider cannot report as gone; it then gets no jobs."""
 PERMIT_SLACK_S = 90.0
 """A keeper whose permit has expired takes 30 s to stop its processes; clocks drift far less."""
 UNWANTED_S = 10.0

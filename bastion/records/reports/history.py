@@ -98,9 +98,7 @@ class EndedAttempt:
     utilisation: Utilisation | None = None
     """The combined use of all its hosts; None: nothing was sampled."""
     replica_s: tuple[float, ...] = ()
-    """
-    Seconds until the devices of each replica became free, in order; empty: all at the same time.
-    """
+    """Seconds until the devices of each replica became free, in order; empty: all together."""
     replicas: int | None = None
     """How many replicas this attempt of an elastic job had; None: as many as in `request`."""
 
