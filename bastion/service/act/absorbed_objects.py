@@ -1,7 +1,7 @@
 """
-The end of an object of the inbox: once a commit has absorbed it, it is deleted or set aside.
+The end of an object in the inbox: once a commit has absorbed it, it is deleted or set aside.
 
-An answer has to be written first. A deletion that fails is retried, less and less often.
+An answer must be written first. A failed deletion is retried at growing intervals.
 """
 
 from __future__ import annotations
@@ -20,31 +20,30 @@ from bastion.value import value
 
 DELETE_AGAIN_S = (0.5, 60.0)
 """
-The wait after the first failed deletion, which each further failure doubles, and the longest wait.
-
-A retention policy or a hold makes every deletion fail for days, and each try is paid for.
+The wait after the first failed deletion, which doubles with each further failure, and the longest
+wait. A retention policy or a hold makes every deletion fail for days, and each try costs money.
 """
 
 
 @value
 class Absorbed:
-    """An object of the inbox that committed state has absorbed."""
+    """An object in the inbox that committed state has absorbed."""
 
     entry: Entry
     answer: str = ""
-    """The answer that must be written before; empty for none."""
+    """The answer that must be written first; empty for none."""
     is_aside: bool = False
     """It could not be understood, and is set aside."""
     unreadable: str = ""
-    """Why the store cannot give it; empty where it can."""
+    """Why the store cannot return it; empty if it can."""
     failures: int = 0
     """How often its deletion failed."""
     again_at: float = 0.0
-    """When its deletion is tried again, on our own clock."""
+    """When the next deletion is tried, on our own clock."""
 
 
 class AbsorbedObjects:
-    """The absorbed objects of the inbox that are not deleted yet; a key is in it until then."""
+    """The absorbed objects in the inbox that are not deleted yet; a key is in it until then."""
 
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
@@ -60,7 +59,7 @@ class AbsorbedObjects:
         bells: Iterable[ReadBell],
         misplaced: Iterable[Misplaced],
     ) -> None:
-        """Take on what a commit has absorbed."""
+        """Add what a commit has absorbed."""
         for arrived in requests:
             self._add(
                 Absorbed(
@@ -87,15 +86,15 @@ class AbsorbedObjects:
                 yield key, act.delete_work(self._store, key)
 
     def deleted(self, key: str) -> None:
-        """Drop the object at `key`: it is gone."""
+        """Drop the object at `key`, which is gone."""
         self._objects.pop(key, None)
 
     def failed(self, key: str, error: Exception) -> None:
         """
-        Put off the next deletion of the object at `key`.
+        Postpone the next deletion of the object at `key`.
 
-        One that was refused unread, and that the store does not give for a copy either, is set
-        aside without its bytes.
+        An object that was refused unread, and that the store does not return for a copy either, is
+        set aside without its bytes.
         """
         each = self._objects.get(key)
         if each is None:

@@ -1,5 +1,5 @@
 """
-Actions: the idempotent writes to the bucket that committed state asks for.
+Actions: the idempotent writes to the bucket that committed state requires.
 
 Every function here returns work for a lane. The work writes to the bucket and returns an update of
 the next draft. If the leader dies in between, the next leader writes the same bytes under the same
@@ -42,12 +42,12 @@ from bastion.service.intake.registers import Seat, seat_of, standing_end
 from bastion.store import Entry, ObjectStore
 
 DraftUpdate: TypeAlias = Callable[[Draft], None]
-"""The result of a piece of work: a change of the next draft."""
+"""The result of a piece of work: a change to the next draft."""
 Work: TypeAlias = Callable[[], DraftUpdate]
 
 
 def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> Work:
-    """Return the work of one action that the monitor of `job` asks for."""
+    """Return the work of one action that the monitor of `job` requires."""
     match action:
         case WriteGo():
             return lambda: _write_go(store, root, job)
@@ -62,7 +62,7 @@ def job_work(store: ObjectStore, root: Root, job: JobRecord, action: Action) -> 
 
 
 def action_key(job: JobRecord, action: Action) -> str:
-    """The key of this work on its lane: the same every time the action is due."""
+    """Return the key of this work on its lane: the same every time the action is due."""
     place = ""
     if isinstance(action, (RevokeClaim, WriteEnd)):
         place = f"/{action.replica}/{action.host}"
@@ -70,7 +70,7 @@ def action_key(job: JobRecord, action: Action) -> str:
 
 
 def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
-    """Write the final record of an array all of whose tasks have ended."""
+    """Write the final record of an array whose tasks have all ended."""
 
     def work() -> DraftUpdate:
         replaced = write_final(store, array_result(array))
@@ -137,7 +137,7 @@ def segment_work(store: ObjectStore, segment: Segment) -> Work:
 
 
 def delete_work(store: ObjectStore, key: str) -> Work:
-    """Delete an object of the inbox that a commit has absorbed."""
+    """Delete an object in the inbox that a commit has absorbed."""
 
     def work() -> DraftUpdate:
         store.delete(key)
@@ -148,7 +148,7 @@ def delete_work(store: ObjectStore, key: str) -> Work:
 
 def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Work:
     """
-    Copy an object of the inbox that could not be decoded to `state/aside/`, then delete it.
+    Copy an object in the inbox that could not be decoded to `state/aside/`, then delete it.
 
     An object that is too large, or `unreadable` (why the store does not return it), is not copied:
     a note with its size takes its place.
@@ -193,7 +193,7 @@ def register_work(store: ObjectStore, seat: Seat, *, is_claimed: bool) -> Work:
 
 
 def _undecodable(store: ObjectStore, seat: Seat, error: RecordError) -> DraftUpdate:
-    """A claim that cannot be decoded is won by no agent: no agent starts anything by it."""
+    """End the host of a claim that cannot be decoded: no agent starts anything with it."""
     end: End | None = End(kind="lost", detail=error.message)
     if isinstance(error, ForeignRecordError):
         end = standing_end(store, seat)

@@ -1,7 +1,7 @@
 """
 Garbage collection of the bucket: deletes old objects, a few at a time.
 
-Deleted are, by age (a difference of the store's own times):
+It deletes the following objects by age (a difference of the store's own times):
 
 * the registers of an attempt, 30 days after the final record of their job was written, if the job
   is not in root;
@@ -10,7 +10,7 @@ Deleted are, by age (a difference of the store's own times):
   if there is a newer one. So an agent that reads its instructions again finds no gap, and no number
   is allocated twice;
 * the outcome of a check of a machine, and a long command, after 30 days;
-* an older life of a machine, after 30 days. The newest is kept for ever, so that no number is
+* an older life of a machine, after 30 days. The newest is kept permanently, so that no number is
   allocated twice;
 * an answer, after 30 days, once its request has left the inbox;
 * objects below `state/aside/`, after 30 days;
@@ -18,17 +18,17 @@ Deleted are, by age (a difference of the store's own times):
 * the use of a machine, a day after it was last replaced, if the machine is not in root;
 * objects of probes, after a day;
 * logs and samples of a job, and then its final record, at the ages that the admins configured,
-  counted from when the final record was written. Without such an age they stay for ever.
+  counted from when the final record was written. Without such an age they stay permanently.
 
 Nothing that can still fence is deleted: agents refuse instructions older than 7 days, requests
-whose name is more than 7 days from the store's time are refused, and a final record is kept for
-60 days at least. Final records come last in a round: what is found by them has left by then, and
-what that round missed goes by its own age. Specs, events, the record, outputs of jobs and bundles
-are never deleted here.
+whose name is more than 7 days from the store's time are refused, and a final record is kept for at
+least 60 days. Final records come last in a round: what depends on them has been deleted by then,
+and anything that the round missed is deleted by its own age. Specs, events, the record, outputs of
+jobs and bundles are never deleted here.
 
 One step is one list and at most `DELETES` deletions. Steps are a minute apart, and an hour apart
 after a full round. A new leader waits ten minutes before its first step. Two bastions that collect
-side by side delete the same objects.
+at the same time delete the same objects.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ HOURLY_S = 2 * DAY_S
 PAGE = 1000
 """Objects that one step lists: a store's largest page."""
 DELETES = 200
-"""Objects that one step deletes, at most: a few seconds of one thread's time."""
+"""Maximum objects that one step deletes: a few seconds of one thread's time."""
 REFUSALS = 10
-"""Deletions that one step tries in vain, at most: each is paid for."""
+"""Maximum failed deletions in one step: each costs money."""
 STEP_S = 60.0
-"""Between two steps: a million and a half objects a day, for 20 cents a month on a cloud store."""
+"""Between two steps: 1.5 million objects per day, for 20 cents a month on a cloud store."""
 PAUSE_S = 3600.0
 """After the last step of a round."""
 FIRST_S = 600.0
@@ -128,7 +128,7 @@ class GarbageCollector:
 
     def _move(self, position: Position, now: float, refused: Mapping[str, str]) -> None:
         """
-        Go on at `position`.
+        Continue at `position`.
 
         Raises:
             BastionError: The store refused to delete some objects, which stay.
@@ -155,8 +155,8 @@ def collect(
     """
     Delete the garbage on one page of the bucket: one step of a round.
 
-    It lists `page` objects and deletes `deletes` of them, at most. An object that may not be
-    deleted, as one under a hold, or whose record may not be read, is passed over and added to
+    It lists at most `page` objects and deletes at most `deletes` of them. An object that cannot be
+    deleted, such as one under a hold, or whose record cannot be read, is skipped and added to
     `refused` with the reason; a step ends at the `REFUSALS`th.
 
     Returns:
@@ -227,7 +227,7 @@ class Expiry:
         self._inboxes: dict[tuple[str, str], frozenset[str]] = {}
 
     def is_probe_expired(self, entry: Entry) -> bool:
-        """Whether a probe left this object: it was killed, or its delete failed."""
+        """Whether a probe left this object because it was killed or its delete failed."""
         return self._root.now - entry.modified_at >= DAY_S
 
     def is_use_expired(self, entry: Entry) -> bool:
@@ -255,7 +255,7 @@ class Expiry:
         lives = layout.lives(life[0])
         at = bisect_right(self._page, entry.key)
         if at < len(self._page) and not self._page[at].startswith(lives):
-            return False  # the page goes on behind its lives: most machines have this one alone
+            return False  # the page continues after its lives: most have only one
         newer = self._store.list(lives, start_after=entry.key)
         return any(layout.parse_life(each.key) for each in newer)
 
@@ -271,7 +271,7 @@ class Expiry:
         return (not is_current or self._is_first(entry.key)) and self._have_ended(entry)
 
     def _is_first(self, key: str) -> bool:
-        """Whether this batch of instructions is the oldest of its life, and not the newest."""
+        """Whether this batch of instructions is the oldest of its life, but not the newest."""
         oldest = self._store.list(layout.folder_of(key), limit=2)
         return len(oldest) == 2 and oldest[0].key == key
 
@@ -308,14 +308,15 @@ class Expiry:
         return self._root.now - entry.modified_at >= keep_s
 
     def _has_ended(self, name: layout.RegisterName, entry: Entry) -> bool:
-        """Whether the final record of the job in `name` is old enough for `entry` to go."""
+        """Whether the final record of the job in `name` is old enough to delete `entry`."""
         return self._ended_for(name.project, name.job, KEEP_S, entry)
 
     def _ended_for(self, project: str, job: str, keep_s: float, entry: Entry) -> bool:
         """
         Whether the final record of the job was written that long ago.
 
-        One that has left by its own age says the same of what is at least as old.
+        A record that was deleted because of its own age proves the same for anything at least as
+        old.
         """
         if self._is_active(job):
             return False
@@ -328,18 +329,18 @@ class Expiry:
         return results_s is not None and self._root.now - entry.modified_at >= results_s
 
     def _is_active(self, job: str) -> bool:
-        """Whether the job is in root, or a task of an array that is: it may run again."""
+        """Whether the job, or the array that it is a task of, is in root: it may run again."""
         task = tasks_of_id(job)
         array = job if task is None else task[0]
         return job in self._root.jobs or array in self._root.arrays
 
     def _ended_at(self, key: str) -> float | None:
-        """When the final record at `key` was written; None if there is none."""
+        """Return when the final record at `key` was written; None if there is none."""
         try:
             found = self._store.read(key, limit_bytes=RECORD_BYTES)
         except NotFoundError:
             return None
-        except OversizeError:  # a list tells as much, and costs ten times as much
+        except OversizeError:  # a list says as much, but costs ten times as much
             listed = self._store.list(key, limit=1)
             return next((each.modified_at for each in listed if each.key == key), None)
         assert found is not None
@@ -359,7 +360,7 @@ class Expiry:
         return all(self._ended_for(project, job, KEEP_S, entry) for project, job in named)
 
     def _requests(self, project: str, user: str) -> frozenset[str]:
-        """The ULIDs of the requests in this user's inbox; a full page may be incomplete."""
+        """Return the ULIDs of the requests in this user's inbox; a full page may be incomplete."""
         if (project, user) not in self._inboxes:
             prefix = layout.user_inbox(project, user)
             waiting = self._store.list(prefix, limit=PAGE)

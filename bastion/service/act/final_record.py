@@ -1,9 +1,9 @@
 """
-The final record of a job: its content, and how it is written.
+The final record of a job: its contents, and how it is written.
 
 It is a function of committed state, and root is authoritative. A different record in its place was
-written by hand, or by a bastion whose root was lost since. That record is moved to `state/aside/`
-and replaced, and an event of the job says so.
+written manually, or by a bastion whose root has since been lost. That record is moved to
+`state/aside/` and replaced, and an event of the job says so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bastion.store import ObjectStore
 
 
 def result_of(job: JobRecord) -> Result:
-    """The final record of `job`."""
+    """Return the final record of `job`."""
     assert job.outcome is not None, f"{job.id} is {job.phase} without an outcome"
     assert job.ended_at is not None, f"{job.id} ended at no time"
     return Result(
@@ -58,7 +58,7 @@ def result_of(job: JobRecord) -> Result:
 
 
 def array_result(array: ArrayRecord) -> Result:
-    """The final record of `array`: its worst outcome, and its tasks by outcome."""
+    """Return the final record of `array`: its worst outcome, and its tasks by outcome."""
     assert array.ended_at is not None, f"{array.id} has not ended"
     outcome, each = array.outcome, array.each
     return Result(
@@ -85,10 +85,10 @@ def write_final(store: ObjectStore, record: Result) -> str:
     Write `record` at its key, and replace any other record there.
 
     Returns:
-        What was replaced and where it is kept, in words; empty where nothing was.
+        What was replaced and where it is kept, in words; empty if nothing was replaced.
 
     Raises:
-        ConflictError: The object was changed meanwhile; try again.
+        ConflictError: The object was changed in the meantime; try again.
         ForeignRecordError: Another version of Bastion wrote the object at this key.
         StoreError: Out of reach or in doubt; try again.
     """
@@ -108,7 +108,7 @@ def write_final(store: ObjectStore, record: Result) -> str:
     assert found is not None
     existing = _record(found.data, key)
     if existing == record:
-        return ""  # The same record in other bytes: another version of Bastion wrote it.
+        return ""  # The same record in other bytes: another version wrote it.
     aside = layout.aside(f"{key}-{sha256(found.data).hexdigest()[:12]}")
     create_same(store, aside, found.data)
     create_anew(store, key, data)
@@ -117,7 +117,7 @@ def write_final(store: ObjectStore, record: Result) -> str:
 
 
 def _record(data: bytes, key: str) -> Result | None:
-    """The record in `data`, or None if it cannot be decoded."""
+    """Return the record in `data`, or None if it cannot be decoded."""
     try:
         return decode(Result, data, key=key)
     except ForeignRecordError:

@@ -1,8 +1,8 @@
 """
 The machines of a turn: providers, their listings, and the creates and deletes.
 
-Each pool has its own provider and lane, so that a call that hangs delays no other pool. A zone that
-has no machines gives up what it was to make, and the same turn places it in the next zone.
+Each pool has its own provider and lane, so a call that hangs delays no other pool. A zone that has
+no machines gives up its planned machines, and the same turn places them in the next zone.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ RETRY_S = 10.0
 """The least time between two calls for one machine, so that a listing can show it first."""
 LONGEST_GAP_S = 60.0
 """
-Between a commit and the next turn. After a longer one, as in an outage, no agent that rang was
-heard, or its bells are still to be read: all get their time anew.
+Between a commit and the next turn. After a longer gap, such as an outage, no ringing agent was
+heard, or its bells are still unread: all get their time again.
 """
 _CREATE = "create "
 _LIST = "list"
 _MOST_HOSTS = 5
-"""Of one pool: unreached hosts that are a problem each; of the others the number is told."""
+"""Maximum unreached hosts of one pool that are a problem each; the others are only counted."""
 _WAITS = "the provider keeps the request until it has machines"
 
 
 @value
 class OpenPool:
-    """A pool with its provider, and the lane for calls of it."""
+    """A pool with its provider, and the lane for calls to it."""
 
     pool: Pool
     provider: Provider
     lane: Lane
     before_create: Callable[[], Build | None] = lambda: None
     """
-    Called in the lane before each create: what a new machine needs is in its place then. Returns
-    the build that new machines install, if they do.
+    Called in the lane before each create, so that everything a new machine needs is in place.
+    Returns the build that new machines install, if they install one.
     """
 
 
 @value
 class _Listing:
-    """What a provider has listed, and the hosts that it did not reach for it -> why."""
+    """The machines that a provider has listed, and the hosts that it did not reach -> why."""
 
     seen: tuple[Seen, ...]
     unreached: Mapping[str, str]
@@ -70,7 +70,7 @@ class Machines:
     """
     The machines of every pool, and the providers that create and delete them.
 
-    What it remembers of providers is hints: a bastion that starts anew asks again.
+    What it remembers about providers is only hints: a restarted bastion asks again.
 
     Args:
         open_pool: Opens the provider and lane of a pool that is new or was changed.
@@ -91,42 +91,42 @@ class Machines:
         self._listing_s = listing_s
         self._pools: dict[str, OpenPool] = {}
         self._left_zones: dict[str, set[str]] = {}
-        """Pool -> the zones beside its own in which its provider looks."""
+        """Pool -> the zones besides its own in which its provider looks."""
         self.builds: dict[str, Build] = {}
         """Pool -> the build that its new machines install, once it is in the bucket."""
         self._listings: dict[str, tuple[Seen, ...]] = {}
         self._problems: dict[str, Mapping[str, str]] = {}
-        """Pool -> the problems of its newest listing: what does not answer, or is odd -> why."""
+        """Pool -> the problems of its newest listing: what does not answer or is odd -> why."""
         self._gone: dict[str, frozenset[str]] = {}
         """Pool -> the machines that its newest listing shows as gone."""
         self._list_at: dict[str, float] = {}
         self._left_out: set[str] = set()
-        """Pools with machines that are not in the configuration."""
+        """Pools that have machines but are not in the configuration."""
         self._was_listed: set[str] = set()
-        """Pools that were listed since they were opened, so by these settings and credentials."""
+        """Pools that were listed since they were opened, so with current settings and rights."""
         self._called_at: dict[str, float] = {}
         """Machine -> when its last create or delete was submitted, on our own clock."""
         self._batches: dict[str, tuple[Machine, ...]] = {}
         """Machine -> the machines of the last create that was submitted in its name."""
         self._asked: set[str] = set()
-        """Machines that a create was submitted for."""
+        """Machines for which a create was submitted."""
         self._unmade: dict[str, str] = {}
-        """Machines that their provider refused to make -> why."""
+        """Machines that their provider refused to create -> why."""
         self._listed_since: dict[str, float] = {}
-        """Pool -> since when every listing has succeeded; without those that failed last."""
+        """Pool -> the time since which all listings succeeded; without those that failed last."""
         self.strangers = 0
-        """Machines that providers list and the committed root does not have."""
+        """Machines that providers list but the committed root does not have."""
         self._shortages = Shortages()
         self._steady_since = float("-inf")
-        """In the store's seconds: since when commits have followed each other without a gap."""
+        """The time, in the store's seconds, since which commits have had no gap."""
 
     def open_pools(self, pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> None:
         """
         Open each of `pools` that is new or was changed.
 
-        A pool that left the configuration stays open, and that it still has machines is told. A
-        provider looks in the zones of `machines` too: those of a pool that was moved would be
-        leaked otherwise.
+        A pool that was removed from the configuration stays open, and the bastion reports that it
+        still has machines. A provider also looks in the zones of `machines`: otherwise those of a
+        pool that changed zones would leak.
         """
         self._tell_left_out(pools, machines)
         left = left_zones(pools, machines)
@@ -154,20 +154,20 @@ class Machines:
         self._left_out = set(left_out)
 
     def stockouts(self, now: float) -> Mapping[str, ProviderStockout]:
-        """Pools whose providers make no machine now, or not on some hosts -> why, until when."""
+        """Pools whose providers create no machine now, or not on some hosts -> why, until when."""
         reasons = ((name, self._shortages.reason(o.pool, now)) for name, o in self._pools.items())
         return {name: reason for name, reason in reasons if reason is not None}
 
     def shortages(self, now: float) -> tuple[Shortage, ...]:
-        """What providers lack or refuse now, by pool and zone."""
+        """Return what providers lack or refuse now, by pool and zone."""
         return self._shortages.of_zones(now)
 
     def offered(self, pools: Mapping[str, Pool], now: float) -> Mapping[str, Pool]:
-        """`pools` with the zones that have capacity first: new machines go to the first zone."""
+        """Return `pools` with zones that have capacity first: new machines go to the first zone."""
         return {name: self._in_stock(pool, now) for name, pool in pools.items()}
 
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
-        """Collect the results of calls since the last turn; the new listings, by pool."""
+        """Collect the results of calls since the last turn; return the new listings, by pool."""
         fresh: dict[str, tuple[Seen, ...]] = {}
         for name, opened in self._pools.items():
             for done in opened.lane.collect():
@@ -187,9 +187,9 @@ class Machines:
 
     def first_listings(self, now: float) -> dict[str, tuple[Seen, ...]]:
         """
-        List the pools on this very machine that no listing has shown yet: that asks no network.
+        List pools on this same machine that no listing has shown yet, which needs no network.
 
-        `bastion down` ends their machines, and the turn that opens them places jobs already.
+        `bastion down` ends their machines, and the turn that opens them already places jobs.
         """
         first: dict[str, tuple[Seen, ...]] = {}
         for name, opened in self._pools.items():
@@ -202,7 +202,7 @@ class Machines:
         return first
 
     def gone(self) -> frozenset[str]:
-        """Machines that their provider shows as gone; root keeps each for one listing more."""
+        """Return machines that their provider shows as gone; root keeps each for one more list."""
         return frozenset().union(*self._gone.values())
 
     def reconcile(
@@ -216,7 +216,7 @@ class Machines:
         """
         Reconcile the machines of `draft` with the pools, placements and listings.
 
-        Attempts on machines that will not be made are withdrawn.
+        Attempts on machines that will not be created are withdrawn.
 
         Returns:
             The name of a machine that only a newer commit than ours can have allocated; `draft` is
@@ -268,7 +268,7 @@ class Machines:
             is_unmade = name not in reconciled.lifeless
             draft.drop_machine(name, reconciled.given_up.get(name, "") if is_unmade else "")
         for name, machine in reconciled.machines.items():
-            # A new one in a zone that was just given up is made elsewhere, in the next turn.
+            # A new machine in a zone that was just given up is created elsewhere, in the next turn.
             if name in draft.machines or not self._is_dry(machine, now):
                 draft.put_machine(machine)
         return ""
@@ -284,9 +284,9 @@ class Machines:
             pool = machine.pool if machine is not None else getattr(action, "pool", "")
             opened = self._pools.get(pool)
             if opened is None:
-                continue  # it is told that the pool is not in the configuration
+                continue  # reported as missing from the configuration
             if now - self._called_at.get(action.machine, -1e9) < RETRY_S:
-                continue  # also where a call for its batch was just made
+                continue  # also if a call for its batch was just made
             if self._is_put_off(action, root, store_now) or self._shortages.is_paused(
                 pool, store_now
             ):
@@ -316,7 +316,7 @@ class Machines:
             opened.lane.close()
 
     def _listed(self, pool: str, listing: _Listing, now: float) -> tuple[Seen, ...]:
-        """Keep the newest listing of a pool, tell what is odd in it, and return what was seen."""
+        """Keep the newest listing of a pool, report its oddities, and return what was seen."""
         self._listings[pool] = listing.seen
         self._gone[pool] = frozenset(seen.name for seen in listing.seen if seen.gone)
         self._listed_since.setdefault(pool, now)
@@ -332,14 +332,14 @@ class Machines:
         return listing.seen
 
     def _deaf(self, draft: Draft) -> frozenset[str]:
-        """Machines whose agents answer nothing, in commits that follow each other without a gap."""
+        """Return machines whose agents answer nothing although commits have had no gap."""
         if draft.now - self._steady_since <= DEAF_S:
             return frozenset()
         jobs = draft.working_jobs()
         return deaf_machines(jobs, draft.machines, draft.now, steady_since=self._steady_since)
 
     def _learn(self, pool: Pool, done: Done, now: float) -> None:
-        """Note what the end of one call says of its provider."""
+        """Record what the end of one call says about its provider."""
         name = done.key.removeprefix(_CREATE)
         batch = self._batches.get(name, ()) if done.key.startswith(_CREATE) else ()
         zone = batch[0].zone if batch else None
@@ -349,7 +349,7 @@ class Machines:
                 self._unmade.pop(machine.name, None)
             return
         if isinstance(done.error, ProviderRefusedError) and not batch and done.key != _LIST:
-            return  # told as a problem; where no list is given, a machine would be made unseen
+            return  # reported as a problem; without a listing, a machine would be created unseen
         self._shortages.refused(pool, zone, done.error, now)
         if isinstance(done.error, NoCapacityError | ProviderRefusedError):
             self._unmade.update((machine.name, str(done.error)) for machine in batch)
@@ -357,13 +357,13 @@ class Machines:
     def _forget_refused_starts(
         self, machines: Mapping[str, Machine], fresh: Mapping[str, tuple[Seen, ...]]
     ) -> None:
-        """Forget that the start of a machine was refused once it runs: the next may be granted."""
+        """Forget that a machine's start was refused once it runs: the next start may be granted."""
         for seen in chain.from_iterable(fresh.values()):
             if seen.runs and seen.name in machines and machines[seen.name].life:
                 self._unmade.pop(seen.name, None)
 
     def _refused(self, machines: Mapping[str, Machine], now: float) -> Iterator[tuple[str, str]]:
-        """Machines that are not made or started: it was refused, or their zone has none; why."""
+        """Yield machines that are not created or started (refused, or none in their zone): why."""
         dry = {(each.pool, each.zone): each.said for each in self._shortages.of_zones(now)}
         for machine in machines.values():
             if machine.name in self._unmade:
@@ -380,9 +380,9 @@ class Machines:
 
     def _is_put_off(self, action: MachineAction, root: Root, now: float) -> bool:
         """
-        Whether it is a create in a zone that makes nothing now, and is not in doubt.
+        Whether it is a create in a zone that creates nothing now, and is not in doubt.
 
-        Also one that may be in another account than the pool's machines, until a list tells.
+        Also a create that may be in another account than its pool, until a listing shows it.
         """
         machine = root.machines.get(action.machine)
         if not isinstance(action, Create) or machine is None:
@@ -423,7 +423,7 @@ def _create(opened: OpenPool, batch: tuple[Machine, ...]) -> None:
 
 
 def _together(action: MachineAction, root: Root) -> tuple[Machine, ...]:
-    """The machines that one call is about: the whole batch where one is created."""
+    """Return the machines that one call is about: a create covers the whole batch."""
     first = root.machines.get(action.machine)
     if first is None or not isinstance(action, Create) or not first.batch:
         return (first,) if first is not None else ()
@@ -444,7 +444,7 @@ def _unknown_pool(count: int) -> BastionError:
 
 
 def _accounts(root: Root, pool: str) -> frozenset[str]:
-    """The accounts or projects in which lists have shown machines of a pool: one, or none."""
+    """Return the accounts or projects in which a pool's machines were listed: one, or none."""
     return frozenset(m.account for m in root.machines.values() if m.pool == pool and m.account)
 
 
@@ -453,8 +453,8 @@ def _listing(opened: OpenPool, accounts: frozenset[str]) -> _Listing:
     List a pool whose machines are in `accounts`.
 
     Raises:
-        ProviderError: What its provider raises; also if the list is of another account, where all
-            of the machines would seem to be gone.
+        ProviderError: What its provider raises; also if the listing is of another account, where
+            all of the machines would seem to be gone.
     """
     provider = opened.provider
     found = [listed for listed in provider.list() if listed.pool == opened.pool.name]

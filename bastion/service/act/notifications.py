@@ -1,11 +1,11 @@
 """
 Delivery of notifications: those in root are sent to their webhooks, and retried.
 
-Each webhook gets one notification after the other, in order, and a few in each turn. A webhook that
-fails or hangs delays only its own. After a failure the next try is of another one: where that is
-taken, the webhook is well and the one that it refuses waits on its own, so that it never holds up
-the rest. A notification leaves root in a commit after its delivery, so delivery is at least once.
-The backoff is kept in memory only: a new leader tries at once.
+Each webhook gets its notifications one after the other, in order, and a few in each turn. A webhook
+that fails or hangs delays only its own. After a failure, the next try is with another notification.
+If that one is accepted, the webhook is well, and the refused notification waits separately, so that
+it never holds up the rest. A notification leaves root in a commit after its delivery, so delivery
+is at least once. The backoff is kept only in memory: a new leader tries immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bastion.service.journal import Journal
 from bastion.value import value
 
 Send: TypeAlias = Callable[[Webhook, bytes, str], None]
-"""Sends a body under the id of its notification; raises if the webhook does not accept it."""
+"""Sends a body with the id of its notification; raises if the webhook does not accept it."""
 
 FIRST_BACKOFF_S = 5.0
 MAX_BACKOFF_S = 600.0
@@ -36,20 +36,20 @@ LIFE_S = 6 * 3600.0
 
 
 DOWN_S = 60.0
-"""A backoff of a webhook that is down, and did not only fail once or twice."""
+"""The backoff of a webhook that is down, and did not just fail once or twice."""
 BATCH = 20
-"""Notifications that one webhook gets in one turn: hundreds of jobs may end at once."""
+"""Notifications that one webhook gets in one turn: hundreds of jobs may end at the same time."""
 BATCH_S = 10.0
-"""After which a slow one gets no more in that turn."""
+"""Time after which a slow webhook gets no more in that turn."""
 
 
 @value
 class _Sent:
-    """What became of the notifications that were sent to one webhook in one turn."""
+    """The result of sending notifications to one webhook in one turn."""
 
     taken: tuple[str, ...]
     failed: str = ""
-    """The one at which it ended, or empty."""
+    """The notification at which it stopped, or empty."""
     error: Exception | None = None
 
 
@@ -74,11 +74,11 @@ class Notifier:
         self._backoffs: dict[str, tuple[float, float]] = {}
         """Webhook -> (end, length) of its backoff in seconds, on our own clock."""
         self._failed: dict[str, dict[str, None]] = {}
-        """Webhook -> the notifications that it has not accepted, since it last accepted one."""
+        """Webhook -> the notifications that it has not accepted since it last accepted one."""
         self._refused: dict[str, tuple[float, float]] = {}
         """Notification that its webhook refuses while it accepts others -> (end, length)."""
         self._failing: dict[str, str] = {}
-        """Webhook -> why it accepts nothing, or not all."""
+        """Webhook -> why it accepts nothing, or not everything."""
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class Notifier:
         """
         Remove from `draft` what was delivered, and what could not be delivered for too long.
 
-        None is given up untried: while no bastion led, its webhook may have been well.
+        None is given up untried: its webhook may have been well while no bastion led.
         """
         for done in self._lane.collect():
             to = next((to for to, sent in self._in_flight.items() if sent == done.key), "")
@@ -126,7 +126,7 @@ class Notifier:
         for to, ready in due.items():
             failed = self._failed.get(to, {})
             untried = [one for one in ready if one.id not in failed]
-            if not untried:  # none of them is taken: they are tried in their order again
+            if not untried:  # none of them is accepted: retry them in order
                 self._failed.pop(to, None)
             is_well = untried and not failed and to not in self._backoffs
             batch = (untried or ready)[: BATCH if is_well else 1]
@@ -134,22 +134,22 @@ class Notifier:
             self._lane.submit(batch[0].id, partial(self._send_all, batch, rules))
 
     def _is_in_vain(self, each: Notification) -> bool:
-        """Whether its webhook has not taken it, or has taken nothing for a while."""
+        """Whether its webhook has refused it, or has accepted nothing for a while."""
         is_tried = each.id in self._refused or each.id in self._failed.get(each.to, ())
         return is_tried or self._backoffs.get(each.to, (0.0, 0.0))[1] >= DOWN_S
 
     def _is_put_off(self, each: Notification) -> bool:
-        """Whether it has to wait, because its webhook has, or because that refuses it alone."""
+        """Whether it must wait, because its webhook must wait or refuses only this one."""
         never = (0.0, 0.0)
         until = max(self._backoffs.get(each.to, never)[0], self._refused.get(each.id, never)[0])
         return each.to in self._in_flight or until > self._clock.monotonic()
 
     def close(self) -> None:
-        """Begin no more deliveries."""
+        """Start no more deliveries."""
         self._lane.close()
 
     def _send_all(self, batch: Sequence[Notification], rules: Notifications) -> _Sent:
-        """Send `batch` in its order, up to the first that is not taken."""
+        """Send `batch` in order, up to the first that is not accepted."""
         until = self._clock.monotonic() + BATCH_S
         taken: list[str] = []
         for each in batch:
@@ -169,7 +169,7 @@ class Notifier:
         self._send(webhook, body_of(each, webhook.kind), each.id)
 
     def _take(self, to: str, notification: str) -> None:
-        """Note that a webhook is well: what it has not taken before is refused for itself."""
+        """Record that a webhook is well: what it did not accept before is refused individually."""
         self._delivered.add(notification)
         self._refused.pop(notification, None)
         backoff = self._backoffs.pop(to, (0.0, FIRST_BACKOFF_S))
@@ -192,19 +192,19 @@ class Notifier:
             self._refused[notification] = backoff
             return
         self._backoffs[to] = backoff
-        if not asked_s:  # it asks for patience, whatever it was sent
+        if not asked_s:  # it asks for patience, which does not depend on the message
             self._failed.setdefault(to, {})[notification] = None
 
 
 def _undeliverable(to: str) -> DeliveryError:
-    """Return the error for a name or a URL that the configuration does not allow any more."""
+    """Return the error for a name or a URL that the configuration no longer allows."""
     if label(to) == to:
         return DeliveryError(f"there is no [webhooks.{to}] in config/bastion.toml any more")
     return DeliveryError("URLs of users are not allowed any more: direct_urls = false")
 
 
 def label(to: str) -> str:
-    """The name of a webhook for logs and views, without secrets: its name or its URL's host."""
+    """Return the name of a webhook for logs and views, without secrets (at most a URL's host)."""
     if "/" not in to and ":" not in to:
         return to
     parts = urlsplit(to)

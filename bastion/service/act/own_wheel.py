@@ -1,4 +1,4 @@
-"""The wheel of this program in the bucket: new machines install it from there."""
+"""The wheel of this program in the bucket, from which new machines install it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WheelUpload:
         Return the build of this program once its wheel is in the bucket.
 
         Raises:
-            StoreError: The bucket is out of reach, or did not take it; call it again.
+            StoreError: The bucket is out of reach, or did not accept the wheel; call it again.
         """
         if self._build is None:
             wheel = own_wheel()

@@ -12,7 +12,7 @@ from bastion.service.intake.registers import seat_of
 from bastion.store import ObjectStore
 
 BATCH = 8
-"""Registers that one sweep reads, however many jobs run."""
+"""Registers that one sweep reads, independent of the number of running jobs."""
 
 
 class RegisterSweep:
@@ -24,7 +24,7 @@ class RegisterSweep:
         """(job, replica, host) of the register that was read last."""
 
     def works(self, root: Root) -> Iterator[tuple[str, Work]]:
-        """(key, work) for the registers that were read the longest ago."""
+        """Yield (key, work) for the registers that have been unread the longest."""
         every = sorted(_unended(root))
         begin = bisect_right(every, self._last)
         for each in (every[begin:] + every[:begin])[:BATCH]:
@@ -40,7 +40,7 @@ class RegisterSweep:
 
 
 def _unended(root: Root) -> Iterator[tuple[str, int, int]]:
-    """(job, replica, host) of every host that has a start instruction and has not ended."""
+    """Yield (job, replica, host) of every host that has a start instruction and has not ended."""
     for job in root.jobs.values():
         if job.attempt is None or not job.is_admitted:
             continue

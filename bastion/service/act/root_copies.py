@@ -12,11 +12,11 @@ from bastion.store import ObjectStore
 
 EVERY_S = 3600.0
 RETRY_S = 60.0
-"""After a copy that failed or whose result is not known."""
+"""After a copy that failed or whose result is unknown."""
 
 
 class RootCopies:
-    """Copies committed roots. A new leader makes a copy at once."""
+    """Copies committed roots. A new leader makes a copy immediately."""
 
     def __init__(self, store: ObjectStore, writer: RootWriter) -> None:
         self._store = store

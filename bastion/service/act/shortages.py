@@ -1,8 +1,8 @@
 """
 What providers lack or refuse now, in their own words, and when each is asked again.
 
-Every answer that says no doubles the wait, up to a limit, and a machine that is made ends it. All
-of it is in memory: a bastion that starts anew asks once more and is told the same.
+Every refusal doubles the wait, up to a limit, and a created machine ends it. All of it is in
+memory: a restarted bastion asks once more and gets the same answer.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
     "busy": (5.0, 60.0),
     "no way in": (60.0, 960.0),
 }
-"""Before the same is asked again: after the first no, and at most."""
+"""The waits before the same request is sent again: after the first refusal, and at most."""
 MAX_SAID_CHARACTERS = 500
 _OFTEN = 3
-"""Calls in a row that may go unanswered before a pool is said to make no machines."""
+"""Consecutive unanswered calls before the bastion reports that a pool creates no machines."""
 _DOUBLINGS = 10
 
 _Place = tuple[str, str | None]
-"""A pool and one of its zones; None: all of the pool, as where rights are missing."""
+"""A pool and one of its zones; None: the whole pool, for example if rights are missing."""
 
 
 @value
 class Shortage:
-    """One no of a provider."""
+    """One refusal from a provider."""
 
     pool: str
     zone: str | None
@@ -43,33 +43,33 @@ class Shortage:
     why: NoMachines
     said: str
     until: float
-    """When it is asked again, in the store's seconds."""
+    """When the provider is asked again, in the store's seconds."""
     times: int
-    """How often in a row."""
+    """How many times in a row."""
     is_asked: bool = False
-    """The provider named the wait itself."""
+    """The provider requested this wait itself."""
 
     @property
     def is_told(self) -> bool:
-        """Whether jobs are told: a single call that goes unanswered is none of their concern."""
+        """Whether jobs show it: they do not show a single call that goes unanswered."""
         return self.why != "busy" or self.is_asked or self.times >= _OFTEN
 
     @property
     def reason(self) -> ProviderStockout:
-        """What users are told."""
+        """What users see."""
         return ProviderStockout(pool=self.pool, until=self.until, why=self.why, said=self.said)
 
 
 class Shortages:
-    """Every no that is in force, by pool and zone."""
+    """Every refusal that is in force, by pool and zone."""
 
     def __init__(self) -> None:
         self._of: dict[_Place, Shortage] = {}
         self._made: frozenset[str] = frozenset()
-        """The machines that existed when it was last told of them."""
+        """The machines that existed at the last call of `came`."""
 
     def refused(self, pool: Pool, zone: str | None, error: Exception, now: float) -> None:
-        """Note that a call failed; `zone` is that of the machines it was to make, if any."""
+        """Record that a call failed; `zone` is that of the machines it was to create, if any."""
         match error:
             case NoCapacityError(is_limit=True):
                 self._note(pool.name, zone, "limit", str(error), now)
@@ -86,18 +86,18 @@ class Shortages:
                 self._note(pool.name, None, "busy", str(error), now, after_s=after_s)
 
     def waited_in_vain(self, pool: str, zone: str, said: str, now: float) -> None:
-        """Note that a zone kept a request for too long."""
+        """Record that a zone kept a request for too long."""
         self._note(pool, zone, "sold out", said, now)
 
     def never_came(self, pool: str, zone: str, said: str, now: float) -> None:
-        """Note that a machine was made in a zone, and its agent never came."""
+        """Record that a machine was created in a zone but its agent never arrived."""
         self._note(pool, zone, "fails", said, now)
 
     def came(self, machines: Collection[Machine]) -> None:
         """
-        Forget that agents do not come where one of a machine that was asked for since has.
+        Forget that agents do not arrive once one has, from a machine requested after the wait.
 
-        Where a machine has left, forget the limits of accounts too: there is room in them again.
+        If a machine has left, also forget the limits of accounts: there is room in them again.
         """
         made = frozenset(each.name for each in machines if each.made_at is not None or each.life)
         if self._made - made:
@@ -110,7 +110,7 @@ class Shortages:
                 self._of.pop(place, None)
 
     def made(self, pool: str, zone: str | None, now: float) -> None:
-        """Note that a call succeeded: in `zone`, or one that is about no zone."""
+        """Record that a call succeeded: in `zone`, or a call that is about no zone."""
         whole = self._of.get((pool, None))
         is_over = whole is not None and (not whole.is_asked or whole.until <= now)
         if whole is not None and is_over and (whole.why == "busy" or zone is not None):
@@ -120,18 +120,18 @@ class Shortages:
             del self._of[pool, zone]
 
     def forget(self, pool: str) -> None:
-        """Ask everything of `pool` again: an admin has changed it."""
+        """Forget all refusals of `pool`, because an admin has changed it."""
         self._of = {place: each for place, each in self._of.items() if place[0] != pool}
 
     def is_dry(self, pool: str, zone: str, now: float) -> bool:
-        """Whether no machine should be asked for in this zone now."""
+        """Whether no machine should be requested in this zone now."""
         return any(
             each is not None and each.until > now
             for each in (self._of.get((pool, None)), self._of.get((pool, zone)))
         )
 
     def is_paused(self, pool: str, now: float) -> bool:
-        """Whether nothing at all should be asked of the provider of `pool` now."""
+        """Whether nothing at all should be requested from the provider of `pool` now."""
         whole = self._of.get((pool, None))
         return whole is not None and whole.why == "busy" and whole.until > now
 
@@ -142,9 +142,9 @@ class Shortages:
 
     def reason(self, pool: Pool, now: float) -> ProviderStockout | None:
         """
-        Why `pool` can make no machine in any zone now; None if it can.
+        Return why `pool` can create no machine in any zone now; None if it can.
 
-        Of a pool of hosts, also why it can make none on some of them.
+        For a pool of hosts, it also says why it can create none on some of them.
         """
         whole = self._of.get((pool.name, None))
         if whole is not None and whole.until > now and whole.is_told:
@@ -176,7 +176,7 @@ class Shortages:
         before = self._of.get((pool, zone))
         times = before.times + 1 if before is not None and before.why == why else 1
         if before is not None and before.until > now and before.why == why:
-            times = before.times  # an answer to a call that was under way by then
+            times = before.times  # the response to a call that was already under way
         first_s, most_s = WAITS_S[why]
         wait_s = min(most_s, first_s * 2 ** min(times - 1, _DOUBLINGS))
         self._of[pool, zone] = Shortage(
@@ -193,7 +193,7 @@ class Shortages:
 def unmade_machines(
     machines: Iterable[Machine], shortages: Iterable[Shortage], now: float
 ) -> Mapping[str, str]:
-    """Return the machines that no list has shown, and that are not made now -> why."""
+    """Return the machines that no listing has shown, and that cannot be created now -> why."""
     told = {(each.pool, each.zone): each.reason for each in shortages if each.is_told}
     if not told:
         return {}

@@ -1,10 +1,10 @@
 """
 One notification sent to one webhook over HTTP, with a deadline for all of it.
 
-The bastion runs in a private network, so a URL of a user must not reach hosts there. The host name
-is resolved here, every address is checked, and the connection goes to an address that was checked.
-Redirects are not followed, and proxies of the environment are not used. Only the status and
-`Retry-After` of an answer are read.
+The bastion runs in a private network, so a URL from a user must not reach hosts there. The host
+name is resolved here, every address is checked, and the connection goes to a checked address.
+Redirects are not followed, and proxies from the environment are not used. Only the status and
+`Retry-After` of a response are read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class DeliveryError(BastionError):
     A webhook did not accept a notification; the delivery is retried.
 
     Args:
-        retry_after_s: The least wait before the retry, as the webhook asked; 0 if it did not.
+        retry_after_s: The shortest wait before the retry, as the webhook asked; 0 if it did not
+            ask.
     """
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
@@ -51,8 +52,8 @@ def post(webhook: Webhook, body: bytes, identity: str, *, timeout_s: float = DEA
         timeout_s: For everything after the host is resolved.
 
     Raises:
-        DeliveryError: It answered otherwise or not at all, or its address is not allowed. No text
-            holds the URL.
+        DeliveryError: It answered otherwise or not at all, or its address is not allowed. The text
+            never contains the URL.
     """
     parts = _parts(webhook)
     connection = _Connection(parts, _addresses(parts, webhook), timeout_s)
@@ -168,5 +169,5 @@ class _Connection(http.client.HTTPConnection):
         self.is_late = True
         if self.sock is not None:
             with contextlib.suppress(OSError):
-                # The plain socket: the TLS layer may not be closed from another thread.
+                # The plain socket: the TLS layer must not be closed from another thread.
                 socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
