@@ -61,9 +61,7 @@ _POOL_WRITES = layout.USAGE
 """Where an agent replaces objects below its pool: no decision is ever based on them."""
 _POOL_READS = layout.INSTRUCTIONS
 _AGENTS_CREATE = (layout.LOGS, layout.OUTPUTS)
-"""
-Where an agent writes below the project of its job: logs stay there when the job changes pools.
-"""
+"""Where an agent writes below the project of its job: its logs stay if the job changes pools."""
 _AGENTS_READ = (*_AGENTS_CREATE, layout.BARRIERS, layout.SPECS, layout.BUNDLES, layout.WHEELS)
 _ADMINS_WRITE = (layout.folder_of(layout.QUOTA), layout.folder_of(layout.CONFIG))
 _USERS_READ = (

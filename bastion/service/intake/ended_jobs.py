@@ -22,9 +22,7 @@ MOST_AWAITED = 10_000
 """Jobs and launches not in root that one launch may wait for: a hundred turns look them up."""
 
 _RANDOM_CHARACTERS = 16
-"""
-The random characters of a ULID. A repeated idempotency key gives the same ones with another time.
-"""
+"""The random characters of a ULID, the same for a repeated idempotency key at another time."""
 
 
 def is_same_request(name: RequestName, *, user: str, ulid: str) -> bool:

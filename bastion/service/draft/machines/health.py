@@ -17,9 +17,7 @@ from bastion.records.reports.facts import Checked, Interruption, reclaimed_by
 from bastion.service.draft.root_draft import Draft
 
 MAX_FAILED_STARTS = 3
-"""
-Failed starts in a row after which a machine is paused. One or two may be caused by other jobs.
-"""
+"""Consecutive failed starts that pause a machine. One or two may be caused by other jobs."""
 PAUSE_S = 60.0
 """Length of the first pause; each further failed start doubles it."""
 MAX_PAUSE_S = 1800.0
