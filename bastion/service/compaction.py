@@ -1,9 +1,9 @@
 """
-Compaction of the record, off the turn: a process of its own, once an hour.
+Compaction of the record, off the turn: in a separate process, once an hour.
 
-It reads and writes Parquet with DuckDB, which takes memory and processor time that a turn must not
-wait for. A bastion without DuckDB compacts nothing: the rows stay in `state/log/`, which nothing
-deletes, and the first bastion that has it compacts them all.
+It reads and writes Parquet with DuckDB, which takes memory and CPU time that a turn must not wait
+for. A bastion without DuckDB compacts nothing: the rows stay in `state/log/`, which nothing
+deletes, and the first bastion that has DuckDB compacts them all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRST_S = 300.0
 """Before the first compaction of a new leader: a restart has more urgent work."""
 EVERY_S = 3600.0
 LIMIT_S = 1800.0
-"""Of one compaction: a bucket of years takes minutes, and what is left is done the next time."""
+"""Limit of one compaction: a bucket of years takes minutes, and the rest is done the next time."""
 
 Compact = Callable[[], Mapping[str, str]]
 """Compacts the record; returns what could not be read, by its place."""
@@ -34,8 +34,8 @@ class Compaction:
 
     Args:
         lane: For compactions only.
-        journal: Where failures are told.
-        compact: Does one.
+        journal: Where failures are logged.
+        compact: Runs one.
     """
 
     def __init__(self, lane: Lane, journal: Journal, compact: Compact) -> None:
@@ -45,7 +45,7 @@ class Compaction:
         self._next_at: float | None = None
 
     def act(self, root: Root) -> None:
-        """Report a compaction that ended, and begin one if it is due as of `root`."""
+        """Report a compaction that ended, and start one if it is due as of `root`."""
         for done in self._lane.collect():
             if done.error is not None:
                 self._journal.problem("compaction of the history", done.error)
@@ -59,12 +59,12 @@ class Compaction:
             self._lane.submit("compaction", self._compact)
 
     def close(self) -> None:
-        """Begin no more; one under way ends by itself, and may be repeated by another bastion."""
+        """Start no more; one under way ends on its own, and another bastion may repeat it."""
         self._lane.close()
 
 
 def compact_in_process(root_url: str) -> Compact:
-    """Return a compaction of the bucket at `root_url` in a process of its own."""
+    """Return a compaction of the bucket at `root_url` that runs in its own process."""
 
     def compact() -> Mapping[str, str]:
         command = own_program("bastion", "compact", root_url)
@@ -88,7 +88,7 @@ def compact_in_process(root_url: str) -> Compact:
 
 
 def _fault(stderr: str) -> str:
-    """Return the line that says what went wrong: the first, but of a traceback the last."""
+    """Return the line that says what went wrong: the first, but the last of a traceback."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     is_bug = any(line.startswith("Traceback") for line in lines)
     return (lines[-1] if is_bug else lines[0]) if lines else ""

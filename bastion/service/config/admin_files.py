@@ -20,15 +20,15 @@ from quota import Quota, parse
 
 COST_SHARE = 10.0
 """
-A look that took t seconds is taken again after this many times t: a turn waits for it, and the
-quota file may lie in a bucket that hangs.
+A read that took t seconds is repeated after this many times t: a turn waits for it, and the quota
+file may be in a bucket that hangs.
 """
 LONGEST_S = 120.0
-"""But after at most so long: an edit is awaited."""
+"""But after at most this long: an admin waits for an edit to take effect."""
 
 
 class _Object:
-    """One object of the bucket, read again only when it changed."""
+    """One object in the bucket, read again only when it changed."""
 
     def __init__(self, store: ObjectStore, key: str, place: str = "") -> None:
         self._store = store
@@ -39,7 +39,7 @@ class _Object:
 
     def refresh(self) -> bool:
         """
-        Read it; True when it is another one than before.
+        Read it; return True if it has changed.
 
         Raises:
             NotFoundError: There is none.
@@ -62,7 +62,7 @@ class _Object:
     @property
     def text(self) -> str:
         """
-        What it holds.
+        Its contents.
 
         Raises:
             SpecError: It is not UTF-8.
@@ -72,17 +72,17 @@ class _Object:
 
 class AdminFile:
     """
-    A file that admins write: the newest good contents, and what is wrong with a newer one.
+    A file that admins write: the newest good contents, and what is wrong with a newer version.
 
-    A bad file never replaces a good one. There may be none.
+    A bad file never replaces a good one. The file need not exist.
 
     Args:
-        parse: Raises an error for a text that is bad.
-        judge: The same, of what is true only here and now. What was in force stays in force
-            whatever it says.
+        parse: Raises an error for a bad text.
+        judge: The same for what is true only here and now. It never affects what is already in
+            force.
         place: Where it is, in words, if not in the bastion's bucket.
-        beside: Names the inventories that a text needs.
-        whole: A text with those files in it, which a function reads by their names.
+        beside: Returns the names of the inventories that a text needs.
+        whole: Returns a text with those files in it; a function reads them by name.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class AdminFile:
         self.problem = ""
         """Why a newer file is not in force."""
         self.trouble = ""
-        """Why it is not known whether there is a newer file."""
+        """Why it is unknown whether there is a newer file."""
         self.text = ""
 
     def adopt(self, text: str) -> bool:
-        """Put `text` in force again unless this version refuses it; return whether it is."""
+        """Put `text` in force again unless this version refuses it; return whether it did."""
         self.problem = _problem_of(self._parse, text)
         if not self.problem:
             self.text = text
@@ -121,10 +121,10 @@ class AdminFile:
 
     def refresh(self) -> bool:
         """
-        Look at the file, and at those that it needs; True when good new contents are in force.
+        Read the file and those that it needs; return True if good new contents are in force.
 
         Raises:
-            StoreError: It was never looked at, and the store is out of reach.
+            StoreError: It was never read, and the store is out of reach.
         """
         self.trouble = ""
         try:
@@ -138,7 +138,7 @@ class AdminFile:
                 self.trouble = f"cannot be looked at now{good}: {error}"
             elif isinstance(error, StoreRefusedError):
                 self.problem = f"{self._place}: cannot be read: {error}"
-            else:  # nothing is known of it yet, and an outage is no news
+            else:  # nothing is known of it yet, and an outage is not news
                 told = f"{self._place}: cannot be looked at: {error.message}"
                 raise StoreError(
                     told, hint=error.hint, retry_after_s=error.retry_after_s
@@ -170,7 +170,7 @@ class AdminFile:
             try:
                 self._is_unread |= each.refresh()
             except NotFoundError:
-                self._is_unread = True  # what comes in its place is judged, be it what it was
+                self._is_unread = True  # its replacement is judged, even if it is the same
                 raise
 
     def _object(self, name: str) -> _Object:
@@ -192,7 +192,7 @@ def decoded(key: str, data: bytes) -> str:
 
 def read_config(store: ObjectStore) -> Config:
     """
-    Return the configuration that stands in the bucket.
+    Return the configuration in the bucket.
 
     Raises:
         StoreError: Out of reach, or there is none.
@@ -220,12 +220,12 @@ class AdminFiles:
     """
     The quota file and `config/bastion.toml`: the last good contents of each, and their problems.
 
-    The last good texts are in root too, so that a bastion that starts while a file is broken goes
-    on with what was in force before.
+    The last good texts are also in root, so a bastion that starts while a file is broken continues
+    with what was in force before.
 
     Args:
         quota_place: Where the quota file is, in words, if not in `store`.
-        shared_hosts: Names hosts that pools reach by several names, in whole problems.
+        shared_hosts: Finds hosts that pools reach by several names; returns full problem texts.
     """
 
     def __init__(
@@ -254,7 +254,7 @@ class AdminFiles:
         self.config = Config(pools={})
 
     def adopt(self, root: Root) -> None:
-        """Go on with what was in force when `root` was committed."""
+        """Continue with what was in force when `root` was committed."""
         if root.quota_text and self._quota_file.adopt(root.quota_text):
             self.quota = parse(root.quota_text)
         if root.config_text and self._config_file.adopt(root.config_text):
@@ -262,12 +262,12 @@ class AdminFiles:
 
     def refresh(self) -> bool:
         """
-        Look at both files, if it is time; True when anything in force changed.
+        Read both files if it is time; return True if anything in force changed.
 
-        One that cannot be read has a problem like any other: what was in force stays in force.
+        A file that cannot be read has a problem like any other: what was in force stays in force.
 
         Raises:
-            StoreError: One of them was never looked at, and the store is out of reach.
+            StoreError: One of them was never read, and the store is out of reach.
         """
         now = self._clock.monotonic()
         if now < self._next_at:
@@ -293,9 +293,9 @@ class AdminFiles:
     @property
     def troubles(self) -> Mapping[str, str]:
         """
-        By key, why a file could not be looked at, or empty where it could.
+        By key, why a file could not be read; empty if it could.
 
-        Nothing is wrong with what is in force.
+        What is in force stays unaffected.
         """
         return {layout.QUOTA: self._quota_file.trouble, layout.CONFIG: self._config_file.trouble}
 
@@ -321,7 +321,7 @@ class AdminFiles:
 
     @property
     def rules(self) -> Rules:
-        """What requests are judged by."""
+        """The rules by which requests are judged."""
         idle = {
             pool.name: IdleRule(warning_s=pool.idle_warning_s, stops=pool.stops_idle)
             for pool in self.config.pools.values()

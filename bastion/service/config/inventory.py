@@ -1,14 +1,14 @@
 """
-Inventories: hosts of one's own with their labels, one a line, in files beside `bastion.toml`.
+Inventories: your own hosts with their labels, one per line, in files next to `bastion.toml`.
 
     # host         labels
     gpu1           cluster=primary shard=rl
     root@gpu2      cluster=primary shard=rl
 
-A pool names such a file and takes the hosts that carry its labels. The text of a configuration in
-force holds the inventories that it names, in a table of its own, so that it is whole by itself.
+A pool names such a file and takes the hosts with its labels. The text of a configuration in force
+holds the inventories that it names, in a separate table, so that it is complete on its own.
 
-It must not know stores and pools.
+This module must not know stores and pools.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SUFFIX = ".hosts"
 FILES = "host_files"
 """The table of a configuration in force that holds its inventories: name -> text."""
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,250}", re.ASCII)
-"""What `ssh` takes for a host and cannot take for an option."""
+"""Accepted by `ssh` as a host, and never taken for an option."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}\.hosts", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", re.ASCII)
 _MOST_TOLD = 20
-"""Lines with mistakes that are named: a file of another kind has one on each."""
+"""Maximum faulty lines that are listed: a file of another kind has a fault on each line."""
 
 
 @value
@@ -39,23 +39,23 @@ class HostLine:
     """One host of an inventory."""
 
     number: int
-    """Of the line, from 1."""
+    """Number of its line, from 1."""
     host: str
     labels: Mapping[str, str]
 
 
 def is_inventory(name: str) -> bool:
-    """Whether a file of this name, beside `bastion.toml`, can be an inventory."""
+    """Whether a file with this name, next to `bastion.toml`, can be an inventory."""
     return _NAME.fullmatch(name) is not None
 
 
 def plain_host(host: str) -> str:
-    """Return a host without its user and in small letters: the same host for every login."""
+    """Return a host without its user and in lower case: the same host for every login."""
     return host.rpartition("@")[2].lower()
 
 
 def inventories_of(config: str) -> tuple[str, ...]:
-    """Return the names of the inventories that a configuration asks for; none if it is bad."""
+    """Return the names of the inventories that a configuration needs; none if it is bad."""
     try:
         pools = tomllib.loads(config).get("pools")
     except (ValueError, RecursionError):
@@ -67,10 +67,10 @@ def inventories_of(config: str) -> tuple[str, ...]:
 
 def whole_config(config: str, read: Callable[[str], str]) -> str:
     """
-    Return a configuration with the inventories that it asks for, each as `read` gives it.
+    Return a configuration with the inventories that it needs, each as `read` returns it.
 
     Raises:
-        SpecError: It has the table of inventories already.
+        SpecError: It already has the table of inventories.
     """
     named = inventories_of(config)
     if not named:
@@ -84,10 +84,10 @@ def whole_config(config: str, read: Callable[[str], str]) -> str:
 
 def parse_inventory(name: str, text: str) -> tuple[HostLine, ...]:
     """
-    Return the hosts of the inventory `name`, in its order.
+    Return the hosts of the inventory `name`, in order.
 
     Raises:
-        SpecError: Every problem in it, each with its line.
+        SpecError: It has problems; each is listed with its line.
     """
     found: list[HostLine] = []
     wrong: list[str] = []
@@ -115,10 +115,11 @@ def chosen_hosts(
     name: str, lines: Sequence[HostLine], wanted: Mapping[str, str]
 ) -> tuple[HostLine, ...]:
     """
-    Return the hosts of the inventory `name` that carry all labels `wanted`.
+    Return the hosts of the inventory `name` that have all labels `wanted`.
 
     Raises:
-        SpecError: There are none, or they differ in another label: a pool has the same for all.
+        SpecError: There are none, or they differ in another label: all hosts of a pool have the
+            same.
     """
     chosen = [each for each in lines if wanted.items() <= each.labels.items()]
     if not chosen:
@@ -148,7 +149,7 @@ def tables_of(files: Mapping[str, Any]) -> tuple[dict[str, tuple[HostLine, ...]]
 
 
 def _mistakes(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """What is wrong with one line, and its labels."""
+    """Return what is wrong with one line, and its labels."""
     host, *rest = words
     labels: dict[str, str] = {}
     wrong = []
@@ -178,6 +179,6 @@ def _written(labels: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return `text` as a string of TOML."""
+    """Return `text` as a TOML string."""
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted.replace("\x7f", "\\u007f")

@@ -38,11 +38,11 @@ from quota.choice import nearest_of
 from quota.lines import placed
 
 MIN_PERMIT_S = 180.0
-"""Least time that jobs run on without the bucket: three heartbeats may be late."""
+"""Least time that jobs continue without the bucket: three heartbeats may be late."""
 MOST_SPARE = 10
-"""Hosts of no pool that are named."""
+"""Maximum hosts without a pool that are listed."""
 MIN_IDLE_WARNING_S = 60.0
-"""Devices are sampled every ten seconds: fewer than six samples say nothing of a job."""
+"""Devices are sampled every ten seconds: fewer than six samples say nothing about a job."""
 
 
 @value
@@ -54,11 +54,11 @@ class Config:
     notifications: Notifications = Notifications()
     keep: Keep = Keep()
     spare_hosts: tuple[str, ...] = ()
-    """Hosts of inventories that are of no pool, in words."""
+    """Hosts of inventories that belong to no pool, in words."""
 
 
 _Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""What something costs an hour, in the admin's own currency."""
+"""Cost per hour, in the admin's own currency."""
 
 
 def _whole_or_text(written: object) -> object:
@@ -68,7 +68,7 @@ def _whole_or_text(written: object) -> object:
 
 
 _Units = Annotated[int | str, BeforeValidator(_whole_or_text)]
-"""Of a resource type, as written; what it counts is judged with its name."""
+"""Amount of a resource type, as written; it is interpreted together with its name."""
 
 
 class _HealthTable(BaseModel):
@@ -82,7 +82,7 @@ class _HealthTable(BaseModel):
 
 
 class _PoolTable(BaseModel):
-    """One `[pools.NAME]` table, as it is written."""
+    """One `[pools.NAME]` table as written."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -149,14 +149,14 @@ class _File(WebhookTables, SecretTables):
 
 def parse_config(text: str) -> Config:
     """
-    The configuration that `text` holds.
+    Return the configuration in `text`.
 
     Raises:
-        SpecError: Every problem in it, each with its path.
+        SpecError: It has problems; each is listed with its path.
     """
     try:
         tables: dict[str, Any] = tomllib.loads(text)
-        repr(tables)  # a hexadecimal number may have more digits than Python writes
+        repr(tables)  # a hexadecimal number can have more digits than Python writes
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise SpecError(f"{CONFIG}: not TOML: {error}") from error
     found: list[str] = []
@@ -164,7 +164,7 @@ def parse_config(text: str) -> Config:
         file = _File.model_validate(tables)
     except ValidationError as error:
         found = _told(error)
-        # What is well formed is judged too, so that every problem is told at once.
+        # The well-formed part is also judged, so that every problem is reported together.
         try:
             file = _File.model_validate(_without(tables, error))
         except ValidationError:
@@ -180,7 +180,7 @@ def parse_config(text: str) -> Config:
     for name, table in file.pools.items():
         try:
             if _has_bad_inventory(table, file.host_files, inventories):
-                continue  # told with its lines
+                continue  # reported with its lines
             _take_hosts(table, inventories)
             pools[name] = _priced(_pool(name, table), file.prices)
         except SpecError as error:
@@ -214,7 +214,7 @@ def parse_config(text: str) -> Config:
 
 
 def _told(error: ValidationError) -> list[str]:
-    """The problems in words; an unknown key with the nearest one that its table may have."""
+    """Return the problems in words; an unknown key with the nearest one that its table can have."""
     near = {
         f"{'.'.join(map(str, each['loc']))}: unknown field": f", nearest is {meant}"
         for each in error.errors()
@@ -224,7 +224,7 @@ def _told(error: ValidationError) -> list[str]:
 
 
 def _nearest(loc: tuple[int | str, ...]) -> str:
-    """The key that is nearest to the unknown one at `loc`; empty where none is near."""
+    """Return the key nearest to the unknown one at `loc`; empty if none is near."""
     table: Any = _File
     for part in loc[:-1]:
         keys = getattr(table, "model_fields", {})
@@ -234,10 +234,10 @@ def _nearest(loc: tuple[int | str, ...]) -> str:
 
 def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
     """
-    A copy of `tables` without what `error` names: an unknown key, or the table of a bad value.
+    Return `tables` without what `error` names: an unknown key, or the table of a bad value.
 
-    What is left of a table without that value would have problems of its own. So would one without
-    a misspelt key: it is judged as the nearest.
+    The rest of a table without that value would have problems of its own. So would a table without
+    a misspelt key: the key is judged as the nearest one.
     """
     rest = deepcopy(dict(tables))
     for each in error.errors():
@@ -254,7 +254,7 @@ def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any
 
 
 def _providers_of(tables: Mapping[str, Any], *, judged: Mapping[str, object]) -> Iterator[str]:
-    """Problems of the providers of pools that are not `judged`, for they have a bad value."""
+    """Yield problems of the providers of pools that were not `judged` because of a bad value."""
     pools = tables.get("pools")
     for name, table in pools.items() if isinstance(pools, dict) else ():
         provider = table.get("provider") if isinstance(table, dict) else None
@@ -271,7 +271,7 @@ def _has_bad_inventory(
 
 def _take_hosts(table: _PoolTable, inventories: Mapping[str, tuple[HostLine, ...]]) -> None:
     """
-    Give a pool the hosts and labels that its inventory names.
+    Give a pool the hosts and labels in its inventory.
 
     Raises:
         SpecError: It has no such file, or cannot take hosts from it.
@@ -296,7 +296,7 @@ def _take_hosts(table: _PoolTable, inventories: Mapping[str, tuple[HostLine, ...
 
 
 def _labels(table: _PoolTable) -> dict[str, str]:
-    """What `where` of a job may ask for, as the table names it."""
+    """Return the labels that `where` of a job can request, as the table names them."""
     named = {"cluster": table.cluster, "shard": table.shard}
     return {**table.labels, **{key: text for key, text in named.items() if text}}
 
@@ -376,7 +376,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
 
 
 def _unknown_types(prices: Mapping[str, object]) -> list[str]:
-    """Prices of what no catalog knows: a misspelt type would have no price, silently."""
+    """Return prices of types that no catalog has: a typo would silently have no price."""
     found = []
     for name in prices:
         try:
@@ -394,13 +394,13 @@ def _priced(pool: Pool, prices: Mapping[str, Mapping[Terms, float]]) -> Pool:
 
 
 def _watches_devices(table: _PoolTable) -> bool:
-    """Machines of clouds are what their provider says; other pools may declare what they like."""
+    """Whether to watch devices; by default only on clouds: other pools can declare anything."""
     asked = table.health.devices
     return table.provider in ("gce", "gcp_tpu", "ec2") if asked is None else asked
 
 
 def _respects_foreign(table: _PoolTable) -> bool:
-    """Hosts of one's own have users of their own; elsewhere a machine is the bastion's alone."""
+    """Whether to respect others; by default on your own hosts: other machines have no users."""
     asked = table.health.foreign
     return table.provider == "ssh" if asked is None else asked
 
@@ -429,7 +429,7 @@ def _idle_rule(table: _PoolTable) -> _IdleRule:
 
 
 def _idle_problems(table: _PoolTable) -> list[str]:
-    """What is wrong with the watch over idle devices."""
+    """Return what is wrong with the rule for idle devices."""
     warning_s = float(table.idle_warning)
     if not warning_s:
         return (
@@ -442,7 +442,7 @@ def _idle_problems(table: _PoolTable) -> list[str]:
 
 
 def _host_problems(table: _PoolTable) -> list[str]:
-    """What is wrong with the hosts of a pool, or with naming some."""
+    """Return what is wrong with the hosts of a pool, or with listing them."""
     if table.provider != "ssh":
         return ["hosts: only a pool of provider ssh has hosts"] if table.hosts else []
     if not table.hosts:
@@ -471,7 +471,7 @@ def _host_problems(table: _PoolTable) -> list[str]:
 
 
 def _permit_s(table: _PoolTable) -> float | None:
-    """None where a provider can prove that nothing runs on a machine of the pool any more."""
+    """Return None if a provider can prove that nothing runs on a machine of the pool any longer."""
     return float(table.permit) if table.hosts or table.provider in CLUSTERS else None
 
 
@@ -488,7 +488,7 @@ def _spare_hosts(
 
 
 def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
-    """Hosts that several pools name: a host holds one machine."""
+    """Return hosts that several pools name: a host holds only one machine."""
     found = []
     first: dict[str, tuple[str, str]] = {}
     for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""What `serve` is told, and the paces that follow from the kind of store."""
+"""The settings of `serve`, and the intervals that follow from the kind of store."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from bastion.value import value
 @value
 class Pace:
     """
-    How often a leader does what, in seconds.
+    How often a leader does each thing, in seconds.
 
-    A folder is free to look at, a server on this machine nearly so; a cloud store bills every look
-    and takes one write a second to one object.
+    Reading a folder is free, and reading from a server on this machine almost so. A cloud store
+    bills every read and accepts one write per second to one object.
     """
 
     busy_poll_s: float
-    """Between turns while anything moves."""
+    """Between turns while anything changes."""
     idle_poll_s: float
-    """Between turns while nothing does."""
+    """Between turns while nothing changes."""
     settle_s: float
-    """Longest wait for the actions of a turn before the next one begins."""
+    """Longest wait for the actions of a turn before the next one starts."""
     commit_s: float
     """Least time between two commits."""
     ttl_s: float
-    """Of the lease."""
+    """Duration of the lease."""
     files_s: float
-    """Between looks at the admins' two files."""
+    """Between reads of the admins' two files."""
     listing_s: float
     """Between listings of a provider."""
     sweep_s: float
-    """Between looks at the registers that were unread the longest."""
+    """Between reads of the registers that have been unread the longest."""
     view_s: float
     """Least time between two publications of a view."""
     turn_jobs: int = 1_000
-    """Jobs that the requests of one turn may name: about half a second of processor time."""
+    """Jobs that the requests of one turn can name: about half a second of CPU time."""
 
 
 LOCAL = Pace(
@@ -80,28 +80,28 @@ NEAR = Pace(
 
 
 def pace_of(root_url: str) -> Pace:
-    """The pace that suits the store at `root_url`."""
+    """Return the pace that suits the store at `root_url`."""
     return {Reach.FOLDER: LOCAL, Reach.LOOPBACK: NEAR, Reach.CLOUD: CLOUD}[reach_of(root_url)]
 
 
 @value
 class ServeSettings:
-    """One bastion."""
+    """The settings of one bastion."""
 
     root_url: str
     name: str
     machines_dir: Path
     quota_url: str = ""
-    """Path or URL of the quota file, when it is not in the root."""
+    """Path or URL of the quota file if it is not in the root."""
     moved: bool = False
-    """The bucket was led at another address before, and is no copy of it."""
+    """The bucket was previously led at another address, and is not a copy of it."""
     standby: bool = False
-    """Wait for the lead as long as it takes, and again when it is lost."""
+    """Wait for the lead without a time limit, and again after losing it."""
     pace: Pace
     log_level: Literal["debug", "info", "warning"] = "info"
     log_as_json: bool = False
     metrics_port: int | None = None
-    """Where it answers Prometheus; None: nowhere. 0: any port that is free."""
+    """Port for Prometheus metrics; None: no metrics. 0: any free port."""
     metrics_host: str = "127.0.0.1"
     workers: int = 8
-    """Threads of a store lane: on a folder eight syncs side by side take little longer than one."""
+    """Threads of a store lane: on a folder, eight parallel syncs take little longer than one."""
