@@ -15,7 +15,7 @@ from bastion.service.draft.root_draft import Draft
 
 def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
     """
-    Apply `plan` to `draft`, apart from its verdicts on waiting jobs, which are no state.
+    Apply `plan` to `draft`, apart from its verdicts on waiting jobs, which are not state.
 
     Return whether it changed anything. If it did, another cycle must follow: some jobs can be
     decided only from the new state.

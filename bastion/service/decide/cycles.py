@@ -1,10 +1,10 @@
 """
-The cycles of a leader's scheduler, within the time that its lease leaves them.
+The cycles of a leader's scheduler, within the time that its lease leaves for them.
 
-A turn commits, and so renews the lease, only after its cycles. So they may search for a part of the
-lease and no longer; what a cycle does not come to, the next turn goes on with.
+A turn commits, and so renews the lease, only after its cycles. So their searches can take only a
+part of the lease; the next turn continues with what a cycle did not reach.
 
-It must not know what a plan is applied to.
+This module must not know what a plan is applied to.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from bastion.service.journal import Journal
 
 SEARCH_SHARE = 1 / 6
 """
-The part of the lease for which all cycles of one turn may search.
+The part of the lease for which all cycles of one turn can search.
 
-The lease is renewed when a third of it is over; the other half of that is for all else in a turn.
+The lease is renewed when a third of it is over; the other half of that third is for the rest of a
+turn.
 """
 CHECK_EVERY = 1_000
-"""Cycles: in one of so many the state is compared with one made from nothing."""
+"""In one of this many cycles, the state is compared with a newly built one."""
 MOST_TIMES = 1_000
-"""Of cycles that are kept until an event takes them along, which stays below 20 kB by it."""
+"""Maximum cycle times kept until an event takes them along, which keeps the event below 20 kB."""
 
 
 class Cycles:
@@ -37,8 +38,8 @@ class Cycles:
     Asks the scheduler for plans.
 
     Args:
-        ttl_s: Of the lease.
-        journal: Is told what fails.
+        ttl_s: Duration of the lease.
+        journal: Where failures are logged.
     """
 
     def __init__(self, ttl_s: float, journal: Journal) -> None:
@@ -47,19 +48,19 @@ class Cycles:
         self._journal = journal
         self._memory = Memory(check_every=CHECK_EVERY)
         self.times: deque[float] = deque(maxlen=MOST_TIMES)
-        """When it was asked, since the history was last told."""
+        """The times at which it was asked since the last event of the history."""
 
     def begin_turn(self) -> None:
-        """Let the cycles of another turn begin."""
+        """Start the cycles of another turn."""
         self._left_s = self._turn_s
 
     def plan(self, snapshot: Snapshot, now: float) -> Plan | None:
         """
-        The plan for `snapshot`, or None if the scheduler fails.
+        Return the plan for `snapshot`, or None if the scheduler fails.
 
-        Each cycle of a turn may search for half of what the earlier ones have left. Where a cycle
-        fails, it is made once more from nothing and without reasons: a fault in what is told of one
-        job keeps none from starting.
+        Each cycle of a turn can search for half of the time that the earlier ones have left. If a
+        cycle fails, it is run once more from nothing and without reasons: a fault in one job's
+        reason must not keep any job from starting.
         """
         self._left_s /= 2
         self.times.append(now)

@@ -26,10 +26,9 @@ def accrued(
     What was held also counts in full against the budgets of `quota`.
 
     A project is charged for what it borrows, a group of projects for what it holds beyond its own
-    share, a user for everything held. The charge is the dominant
-    share of the pool times seconds, halved every `usage_half_life_s`. Without a quota file there is
-    no charge. `working` names the jobs of `root` that are not just queued, where the caller knows
-    them.
+    share, and a user for everything held. The charge is the dominant share of the pool times
+    seconds, halved every `usage_half_life_s`. Without a quota file there is no charge. `working`
+    names the jobs of `root` that are not just queued, if the caller knows them.
     """
     projects, users = dict(root.decayed), dict(root.decayed_by_user)
     passed_s = max(0.0, now - root.decayed_at)
@@ -44,7 +43,7 @@ def accrued(
 
 
 def accounts(root: Root) -> Mapping[str, object]:
-    """What `accrued` brings up to date, as fields of root."""
+    """Return what `accrued` brings up to date, as fields of root."""
     names = ("decayed", "decayed_by_user", "decayed_at", "spent")
     return {name: getattr(root, name) for name in names}
 
@@ -52,7 +51,7 @@ def accounts(root: Root) -> Mapping[str, object]:
 def _spent(
     root: Root, quota: Quota, now: float, working: Iterable[str] | None
 ) -> Mapping[str, Spending]:
-    """By project or group: what counts against its budget, with what was held since the commit."""
+    """Return by project or group what counts against its budget, with usage since the commit."""
     if not quota.budgets:
         return {}
     held: dict[str, Amounts] = defaultdict(lambda: NOTHING)

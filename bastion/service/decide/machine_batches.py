@@ -1,9 +1,9 @@
 """
-Which of a plan's new machines are made together.
+Which of a plan's new machines are created together.
 
-The new machines of one gang in one pool and zone are a batch, which its provider makes whole or not
-at all: half a gang would be paid for and could not start. A slice is in one batch with all of its
-hosts. A machine that is alone in its batch needs none.
+The new machines of one gang in one pool and zone are a batch, which its provider creates whole or
+not at all: half a gang would cost money but could not start. A slice is in one batch with all of
+its hosts. A machine that is alone in its batch needs none.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def batched(plan: Plan, jobs: Mapping[str, JobRecord]) -> tuple[Machine, ...]:
     """
     Return the new machines of `plan`, each with its batch and the number of hosts of its slice.
 
-    A machine that two gangs share belongs to the batch of the first: machines are given to gangs in
-    the order of the plan, and a later one fits in what an earlier one leaves.
+    A machine that two gangs share belongs to the batch of the first: gangs get machines in the
+    order of the plan, and a later one fits in what an earlier one leaves.
     """
     leads = {machine.name: machine.slice or machine.name for machine in plan.new_machines}
     first = dict(_first_gangs(plan, jobs, leads))
@@ -50,14 +50,14 @@ def batched(plan: Plan, jobs: Mapping[str, JobRecord]) -> tuple[Machine, ...]:
 def _first_gangs(
     plan: Plan, jobs: Mapping[str, JobRecord], leads: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """(machine or slice, gang): the last pair that is yielded of a machine is its first gang."""
+    """Yield (machine or slice, gang): the last pair for a machine has its first gang."""
     for gang, placement in reversed([*_placements(plan, jobs)]):
         for replica in placement:
             yield from ((leads[h.machine], gang) for h in replica.hosts if h.machine in leads)
 
 
 def _placements(plan: Plan, jobs: Mapping[str, JobRecord]) -> Iterator[tuple[str, Placement]]:
-    """Every placement that may name a new machine, with the name of its gang."""
+    """Yield every placement that may name a new machine, with the name of its gang."""
     for job_id, verdict in sorted(plan.verdicts.decided.items()):
         if isinstance(verdict, Admit):
             job = jobs.get(job_id)

@@ -1,8 +1,8 @@
 """
-The machines as the scheduler sees them: closed is one with impossible values, and one that is gone.
+The machines as the scheduler sees them: machines with impossible values, or gone, are closed.
 
 Impossible values are refused when a machine reports them. If any get past that, one machine must
-not stop all scheduling. One that is gone stays in root until a second listing shows it so.
+not stop all scheduling. A gone machine stays in root until a second listing confirms it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def digestible(
     machines: Mapping[str, Machine], pools: Mapping[str, Pool]
 ) -> tuple[Mapping[str, Machine], dict[str, str]]:
     """
-    Return `machines` as the scheduler may see them, and what is wrong with those shown as closed.
+    Return `machines` as the scheduler can see them, and what is wrong with those shown as closed.
 
     A closed machine keeps its running jobs, with the resources that its pool declares, and gets no
     new ones.
@@ -54,7 +54,7 @@ def digestible(
 
 
 def without_gone(machines: Mapping[str, Machine], gone: Collection[str]) -> Mapping[str, Machine]:
-    """Return `machines` with those closed that are among `gone`: no attempt begins there."""
+    """Return `machines` with those in `gone` closed: no attempt starts there."""
     closed = [name for name in gone if name in machines and not machines[name].cordoned]
     if not closed:
         return machines

@@ -1,8 +1,8 @@
 """
-Dependencies in a draft: what it knows of the jobs that others wait for, and the effect of an end.
+Dependencies in a draft: what it knows about jobs that others wait for, and the effect of an end.
 
 The end of a job is recorded in its dependents in the same commit. It leaves root later, so its
-outcome never has to be looked up again.
+outcome never needs to be looked up again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bastion.spec import tasks_of_id
 
 
 def settle(draft: Draft) -> None:
-    """Record the ends of jobs in their dependents, until no further dependent ends by it."""
+    """Record the ends of jobs in their dependents, until they end no further dependent."""
     ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())]
     if not (ended and draft.dependents):
         return
@@ -56,14 +56,14 @@ def _tell(draft: Draft, name: str, event: DependenciesEnded) -> Ended | None:
 
 
 def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
-    """Whether `jobs` depend on a job that joined in this turn and may still be refused."""
+    """Whether `jobs` depend on a job that joined in this turn and can still be refused."""
     own = {job.id for job in jobs}
     wanted = dict.fromkeys(each.on for job in jobs for each in job.after if each.on not in own)
     return any(_is_new(draft, name) for name in wanted)
 
 
 def _is_new(draft: Draft, name: str) -> bool:
-    """Whether a job, launch or array of this name joined in this turn."""
+    """Whether a job, launch or array with this name joined in this turn."""
     if name in draft.arrays:
         return name not in draft.root.arrays
     names = (name, *(job.id for job in draft.by_launch.jobs_of(name)))
@@ -74,10 +74,11 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
     """
     Return the jobs of a new launch without the dependencies that are already met.
 
-    Only what they wait for is looked at, not the whole queue: a turn takes in hundreds of launches.
+    It reads only the jobs that they wait for, not the whole queue: a turn accepts hundreds of
+    launches.
 
     Raises:
-        SpecError: A dependency is unknown, or can never be met: every problem.
+        SpecError: A dependency is unknown or can never be met; every such dependency is listed.
     """
     project = jobs[0].project
     own = {job.id for job in jobs}
@@ -97,7 +98,7 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
     if unknown:
         raise SpecError(*(_unknown(draft, each, project) for each in unknown))
     made = without_ended(jobs, known, targets, draft.now, arrays=arrays)
-    # A refused launch has a spec, and no job that could end.
+    # A refused launch has a spec but no job that could end.
     active = own | unended(known.values(), arrays).keys()
     active |= {job.id for job in known.values() if job.phase is not Phase.DONE}
     lost = dict.fromkeys(each.on for job in made for each in job.after if each.on not in active)

@@ -2,7 +2,7 @@
 The effect of a failed job on its launch: `scope="launch"` and `max_failures`.
 
 With `scope="launch"`, the other jobs are stopped and requeued while the failed one can be retried.
-Once it has no retries left, they are cancelled in the same commit, queued ones included. The tasks
+Once it has no retries left, they are cancelled in the same commit, including queued ones. The tasks
 of an array are cancelled when `max_failures` of them have failed.
 """
 
@@ -26,7 +26,7 @@ def failing_launches(draft: Draft) -> Mapping[str, str]:
 
 
 def end_failed_launches(draft: Draft, options: Options) -> None:
-    """Cancel what is left of launches with a job that has failed and will not be retried."""
+    """Cancel the rest of launches with a job that has failed and will not be retried."""
     ended_by = _ended_by(draft)
     for job in list(draft.jobs.values()) if ended_by else ():
         by = ended_by.get(job.launch)

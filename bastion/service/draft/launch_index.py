@@ -1,4 +1,4 @@
-"""The jobs of each launch in a draft, found without going through all jobs for every request."""
+"""The jobs of each launch in a draft, found without scanning all jobs for every request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bastion.job import JobRecord
 
 class LaunchIndex:
     """
-    The names of jobs by launch, collected when it is first asked.
+    The names of jobs by launch, collected at the first query.
 
     Args:
-        root: The jobs as committed, those included that leave in this turn.
-        jobs: Those of the draft, which may change: `add` is called for every job that comes.
+        root: The jobs as committed, including those that leave in this turn.
+        jobs: Those of the draft, which can change: `add` is called for every new job.
         arrays: The same.
     """
 
@@ -30,7 +30,7 @@ class LaunchIndex:
         self._arrays: Final = arrays
         self._names: dict[str, dict[str, None]] | None = None
         self._alike: dict[tuple[str, str], str] | None = None
-        """By project, and the name or the suffix of an id: one such id."""
+        """Project, and the name or the suffix of an id -> one such id."""
 
     def add(self, job: JobRecord) -> None:
         """Add a job; a job that leaves need not be removed."""
@@ -38,7 +38,7 @@ class LaunchIndex:
             self._names.setdefault(job.launch, {})[job.id] = None
 
     def jobs_of(self, launch: str) -> list[JobRecord]:
-        """Return the jobs of `launch`, tasks of an array included."""
+        """Return the jobs of `launch`, including tasks of an array."""
         names = self._collected().get(launch, ())
         return [self._jobs[name] for name in names if name in self._jobs]
 
@@ -46,27 +46,28 @@ class LaunchIndex:
         """
         Return a job of each active launch, array or job that has the id `name`, in any project.
 
-        What concerns a launch is found by its id alone, so there is one launch to an id.
+        Everything about a launch is found by its id alone, so there is one launch per id.
         """
         array = self._arrays.get(name)
         found = [*self.jobs_of(name)[:1], self._jobs.get(name), array.each if array else None]
         return [job for job in found if job is not None]
 
     def with_left(self, name: str) -> list[JobRecord]:
-        """Return the job `name` and the jobs of the launch `name`, those that left included."""
+        """Return the job `name` and the jobs of the launch `name`, including those that left."""
         names = {name: None, **self._collected().get(name, {})}
         found = (self._jobs.get(each) or self._root.get(each) for each in names)
         return [job for job in found if job is not None]
 
     def named(self, target: str) -> int:
-        """Return how many jobs `target` names, which is a launch or anything else."""
+        """Return how many jobs `target` names; anything but a launch counts as one."""
         return max(1, len(self._collected().get(target, ())))
 
     def like(self, project: str, target: str) -> str:
         """
-        Return an id in `project` that differs from `target` in its name or its suffix alone, or ''.
+        Return an id in `project` that differs from `target` only in its name or its suffix, or ''.
 
-        That is no search for the nearest of all: users may send thousands of ids that do not exist.
+        This does not search for the nearest of all: users may send thousands of ids that do not
+        exist.
         """
         if self._alike is None:
             launches = ((job.project, job.launch) for job in self._jobs.values())

@@ -1,4 +1,4 @@
-"""What is told of a machine on its way from its allocation to its end, each step with its time."""
+"""The history of a machine from its allocation to its end: each step with its time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bastion.spec.values.quantity import text_of_seconds
 
 def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator[tuple[str, str]]:
     """
-    (what, text) of every step between two records of a machine; `before` is None for a new one.
+    Yield (what, text) of every step between two records of a machine; None: it is new.
 
-    That it is ready, gone or not made is told where it is learned.
+    That it is ready, gone or not created is recorded where it becomes known.
     """
     if before is None:
         where = f" in zone {after.zone}" if after.zone else ""
@@ -35,10 +35,10 @@ def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator
 
 def end_news(machine: Machine, unmade: str) -> tuple[str, str]:
     """
-    What is told of a machine that leaves root, as an event and its text.
+    Return the event and text for a machine that leaves root.
 
-    `unmade` says why it was never made, if so. The end of a machine that worked, was idle and was
-    deleted is an event of its own: it is worth no warning.
+    `unmade` says why it was never created, if so. The end of a machine that worked, was idle and
+    was deleted is a separate event, because it deserves no warning.
     """
     if unmade:
         return "machine not made", f"{machine.name}: {unmade}"

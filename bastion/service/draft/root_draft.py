@@ -38,7 +38,7 @@ MAX_OUTBOX = 1000
 MAX_OUTBOX_OF_ONE = 500
 """The same for one webhook: one that is down for hours must not displace the others."""
 BACKLOG = 200
-"""With so many from earlier turns it gets none more: those of one turn are sent in seconds."""
+"""With this many from earlier turns it gets no more: those of one turn are sent in seconds."""
 NO_POOLS: Mapping[str, Pool] = MappingProxyType({})
 
 
@@ -51,11 +51,11 @@ class Draft:
 
     `is_changed`: there is something to commit. `is_scheduling`: something changed that matters to
     the scheduler. `working` names the jobs that are not just queued, so the cost of a turn does not
-    grow with the queue. `dependents` names the jobs that wait for other jobs, `queued` counts the
-    jobs of each user that wait; an array counts as one job.
+    grow with the queue. `dependents` names the jobs that wait for other jobs, and `queued` counts
+    the waiting jobs of each user; an array counts as one job.
 
     Args:
-        working: Those of `root`, where the caller knows them; else they are looked for.
+        working: Those of `root` if the caller knows them; else they are searched for.
         dependents: The same.
         queued: The same.
         pools: Those in force: the prices and shapes of machines, for the history.
@@ -99,7 +99,7 @@ class Draft:
         self._kept_events = root.events
         self._events: list[Event] = []
         self.first: dict[str, tuple[str, bytes]] = {}
-        """Objects written before the commit: the request that each is for, and its bytes."""
+        """Objects written before the commit: the request that needs each, and its bytes."""
         self._instructions: dict[str, list[Instruction]] = {}
         self._followed: set[tuple[str, Follow]] = set()
 
@@ -213,7 +213,7 @@ class Draft:
             self._notify(told)
 
     def take_task(self, task: str) -> JobRecord:
-        """Give a waiting task a record of its own, and return it."""
+        """Give a waiting task its own record, and return it."""
         named = tasks_of_id(task)
         assert named is not None, f"{task} is not a task"
         array, index = self.arrays[named[0]], named[1].first
@@ -222,7 +222,7 @@ class Draft:
         return self.jobs[task]
 
     def working_jobs(self) -> Iterator[JobRecord]:
-        """Yield the jobs that are not just queued; the draft may change meanwhile."""
+        """Yield the jobs that are not just queued; the draft can change in the meantime."""
         for job_id in tuple(self.working):
             if job_id in self.jobs:
                 yield self.jobs[job_id]
@@ -319,7 +319,7 @@ class Draft:
             self.is_changed = True
 
     def drop_machine(self, name: str, unmade: str = "") -> None:
-        """Remove a machine that is confirmed gone, or that was not made, for the reason given."""
+        """Remove a machine that is confirmed gone, or that was not created for the given reason."""
         machine = self.machines.pop(name)
         self._instructions.pop(name, None)
         self.is_changed = self.is_scheduling = True
@@ -354,7 +354,7 @@ class Draft:
         """
         Allocate an instruction. All instructions to one machine go into one batch.
 
-        To follow a job is told once: a thousand users may read the logs of one.
+        An instruction to follow a job is sent once: a thousand users may read the logs of one job.
         """
         if isinstance(instruction, Follow):
             if (machine, instruction) in self._followed:
@@ -364,7 +364,7 @@ class Draft:
         self.is_changed = True
 
     def write_first(self, key: str, data: bytes, *, request: str) -> None:
-        """Have an object written before the commit, which relies on it; `request` asked for it."""
+        """Write an object before the commit, which relies on it; `request` asked for it."""
         self.first[key] = request, data
 
     def tell(
@@ -375,7 +375,7 @@ class Draft:
         job: JobRecord | None = None,
         record: HistoryRecord | None = None,
     ) -> None:
-        """Add a line to the history, and a row where something ended."""
+        """Add a line to the history, and a row if something ended."""
         name, project = (job.id, job.project) if job is not None else ("", "")
         self.tell_of(name, project, what=what, text=text, record=record)
 
@@ -388,7 +388,7 @@ class Draft:
         text: str = "",
         record: HistoryRecord | None = None,
     ) -> None:
-        """Add a line about a job that may be gone already."""
+        """Add a line about a job that may already be gone."""
         number = self.root.next_event + len(self._events)
         self._events.append(
             Event(
@@ -404,7 +404,7 @@ class Draft:
         self.is_changed = True
 
     def finish(self, *, write_id: str, cycles: Iterable[float] = (), **changes: object) -> Root:
-        """Return the root to commit; the first event of this turn has earlier `cycles` with it."""
+        """Return the root to commit; the first event of this turn carries earlier `cycles`."""
         if self._events:
             silent = tuple(sorted({at for at in cycles if at < self.now}))
             self._events[0] = replace(self._events[0], cycles=silent)
@@ -438,7 +438,7 @@ class Draft:
         )
 
     def machines_in_use(self) -> set[str]:
-        """Return those that an attempt or its logs still need, or that a gang has reserved."""
+        """Return the machines that an attempt or its logs still need, or that a gang reserves."""
         needed = {
             place.machine
             for job in self.working_jobs()
@@ -471,7 +471,7 @@ class Draft:
 
 
 def queued_by_user(root: Root) -> Counter[str]:
-    """Count the places that each user has in the queue; an array has one as a rule."""
+    """Count the places that each user has in the queue; an array usually has one."""
     found: Counter[str] = Counter()
     for job in root.jobs.values():
         found[job.user] += places_of(job)
@@ -481,7 +481,7 @@ def queued_by_user(root: Root) -> Counter[str]:
 
 
 def _unless_equal(new: Mapping[str, _T], old: Mapping[str, _T]) -> Mapping[str, _T]:
-    """Return `old` if `new` equals it: what is made of all jobs is made anew only for others."""
+    """Return `old` if `new` equals it: what is built from all jobs is rebuilt only for others."""
     return old if new == old else new
 
 

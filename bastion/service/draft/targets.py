@@ -18,7 +18,7 @@ from bastion.spec.arrays.indices import NONE
 from bastion.value import value
 
 SHOWN_RANGES = 20
-"""Ranges of tasks that an event names."""
+"""Ranges of tasks that an event lists."""
 
 
 @value
@@ -40,7 +40,7 @@ class Targets:
     """Everything that one request names."""
 
     jobs: tuple[JobRecord, ...]
-    """The jobs with a record, tasks of arrays included."""
+    """The jobs with a record, including tasks of arrays."""
     arrays: tuple[Aimed, ...] = ()
     unknown: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def _array_named(draft: Draft, target: str) -> tuple[ArrayRecord | None, Indices
 
 
 def reached(aimed: Aimed, verb: str) -> Indices:
-    """Return the tasks without a record of their own that `verb` applies to."""
+    """Return the tasks without their own record that `verb` applies to."""
     waiting = aimed.array.held if verb == "release" else aimed.array.waiting
     return waiting & aimed.tasks
 
@@ -100,7 +100,7 @@ def obstacle(aimed: Aimed, verb: str, *, moves: bool, passed: str) -> str:
     Args:
         aimed: The tasks.
         verb: What is requested.
-        moves: Whether it applies to one of them that has a record.
+        moves: Whether it applies to any of them that has a record.
         passed: Why it does not apply to another that has one, or an empty string.
     """
     touched = reached(aimed, verb)
@@ -134,7 +134,7 @@ def changed(
 def change(
     draft: Draft, aimed: Aimed, verb: str, body: JobsRequest | UpdateRequest, user: str
 ) -> None:
-    """Put the array as `changed` returns it, and tell of the tasks that it cancels."""
+    """Put the array as `changed` returns it, and record the tasks that it cancels."""
     array = draft.arrays[aimed.array.id]
     after = changed(draft, aimed, verb, body, user)
     gone = array.waiting - after.waiting

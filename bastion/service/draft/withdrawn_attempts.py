@@ -1,9 +1,10 @@
 """
-Withdrawal of attempts on machines that will not be made.
+Withdrawal of attempts on machines that will not be created.
 
 If no host of an attempt was instructed, no agent can know of it: its job returns to its place in
-the queue at once, and the same turn places it elsewhere. If some of its hosts run already, the
-attempt is stopped like any other, and its barrier is revoked first. Neither counts against the job.
+the queue immediately, and the same turn places it elsewhere. If some of its hosts are already
+running, the attempt is stopped like any other, and its barrier is revoked first. Neither counts
+against the job.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bastion.service.draft.root_draft import Draft
 
 
 def withdraw_attempts(draft: Draft, given_up: Mapping[str, str], options: Options) -> None:
-    """Withdraw or stop every attempt on a machine of `given_up`, which says why it is not made."""
+    """Withdraw or stop every attempt on a machine in `given_up`, which has the reasons."""
     if not given_up:
         return
     for job in draft.working_jobs():

@@ -1,11 +1,11 @@
 """
-Machines whose agents answer nothing, though their provider says that they run.
+Machines whose agents answer nothing, although their provider says that they run.
 
-An instruction that stays unanswered says so. A machine is given up when all that is placed on it
-waits for such an answer, so nothing that runs there is ended but what was to be stopped.
+An unanswered instruction shows this. A machine is given up when everything that is placed on it
+waits for such an answer, so it ends nothing except what was to be stopped.
 
-Where no answer is due, an agent rings all the same, every few minutes. One that does not while a
-job runs there is mute: its machine is quarantined, then given up, though its job may still compute.
+If no answer is due, an agent still rings every few minutes. An agent that does not ring while a job
+runs there is mute: its machine is quarantined, then given up, although its job may still compute.
 The job is started elsewhere only when the provider has confirmed that the machine is gone.
 """
 
@@ -18,25 +18,25 @@ from bastion.machine import Machine, MachinePhase
 
 DEAF_S = 600.0
 """
-How long an instruction may go unanswered. Agents answer within seconds, and one that has died is
-started again within a minute by its machine, or by a create where the provider can do that.
+How long an instruction can go unanswered. Agents answer within seconds, and a dead agent is
+restarted within a minute by its machine, or by a create if the provider supports that.
 """
 
 
 MISSED_BEATS = 3.0
-"""Heartbeats that fail to come before a machine is quarantined."""
+"""Missed heartbeats after which a machine is quarantined."""
 LEAST_SILENCE_S = 600.0
-"""However often an agent rings: a machine may be slow for minutes."""
+"""A minimum for agents that ring often: a machine may be slow for minutes."""
 MUTE_S = 3600.0
 """
-Silence after which a machine on which a job runs is given up. Its start-up script starts an agent
-that has died again within a minute, so nothing but a person could still help.
+Silence after which a machine with a running job is given up. Its start-up script restarts a dead
+agent within a minute, so only a person could still help.
 """
 MANY = 3
 CUT_S = 86400.0
 """
-The same where at least `MANY` machines, and half of those that are busy, are silent at once. An
-orphan's default where a job runs. Source: docs/decisions/0076.
+The same if at least `MANY` machines, and half of the busy ones, are silent at the same time. An
+orphan's default if a job runs. Source: docs/decisions/0076.
 """
 
 
@@ -52,10 +52,10 @@ def deaf_machines(
 
     Args:
         jobs: The admitted ones.
-        machines: Those of root. One with a permit is left to that.
+        machines: Those in root. A machine with a permit is left to its permit.
         now: The store's time.
-        steady_since: Since when turns have followed each other without a gap. An outage of the
-            store silences every agent at once.
+        steady_since: The time since which turns have had no gap. An outage of the store silences
+            every agent at the same time.
     """
     deaf: set[str] = set()
     alive: set[str] = set()
@@ -86,8 +86,8 @@ def mute_machines(
     """
     Return the machines to quarantine, and those of them to give up; arguments as above.
 
-    Many at once are no dead agents but a network that is cut: then each is given the day that an
-    orphan has where a job runs.
+    Many silent machines at the same time mean a cut network, not dead agents: then each gets the
+    day that an orphan with a running job has.
     """
     busy = _busy(jobs, machines)
     silent_s = {
@@ -108,7 +108,7 @@ def mute_machines(
 
 
 def _busy(jobs: Iterable[JobRecord], machines: Mapping[str, Machine]) -> set[str]:
-    """The machines on which a host runs, and whose agents ring although there is no news."""
+    """Return the machines on which a host runs, and whose agents ring even without news."""
     found = set()
     for job in jobs:
         for _, _, place, state in job.attempt.each_host() if job.attempt is not None else ():
@@ -121,7 +121,7 @@ def _busy(jobs: Iterable[JobRecord], machines: Mapping[str, Machine]) -> set[str
 
 
 def _asked_at(job: JobRecord, machine: Machine, state: HostState) -> float | None:
-    """When an answer of the host was due at the earliest; None if none is due."""
+    """Return the earliest time at which an answer of the host was due; None if none is due."""
     attempt = job.attempt
     assert isinstance(attempt, Attempt)
     if job.phase is Phase.STOPPING and attempt.stop is not None and state.claim is not None:

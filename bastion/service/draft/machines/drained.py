@@ -1,4 +1,4 @@
-"""Machines that admins drain: what still runs there at the deadline is preempted."""
+"""Machines that admins drain: jobs that still run there at the deadline are preempted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bastion.service.draft.root_draft import Draft
 
 
 def drain_machines(draft: Draft, options: Options) -> None:
-    """Preempt what runs past the deadline of a drain, and tell of machines that are drained."""
+    """Preempt jobs that run past the deadline of a drain, and report drained machines."""
     draining = {m.name: m for m in draft.machines.values() if m.draining and m.drained_at is None}
     if not draining:
         return
@@ -29,7 +29,7 @@ def drain_machines(draft: Draft, options: Options) -> None:
 
 
 def machines_of(job: JobRecord) -> set[str]:
-    """The machines that an attempt, or its logs, still need."""
+    """Return the machines that an attempt, or its logs, still need."""
     if job.attempt is None:
         return set()
     return {place.machine for _, _, place, _ in job.attempt.each_host()}

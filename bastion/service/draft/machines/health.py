@@ -1,9 +1,9 @@
 """
 Machines that cannot start processes: found by their failed starts, or reported by their agents.
 
-On a full disk every start fails at once, so the machine is always free and would take the whole
-queue job by job. After a few failed starts in a row it gets no jobs for a while, which doubles each
-time. One start that succeeds ends this.
+On a full disk every start fails immediately, so the machine is always free and would take the whole
+queue job by job. After a few consecutive failed starts it gets no jobs for a pause, which doubles
+each time. One successful start ends this.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ _TAKEN = "its cloud takes it back"
 
 def host_ended(draft: Draft, machine_name: str, end: End) -> None:
     """
-    Count a start that failed by the machine's fault, as `end` says; a host that ran resets the
-    count.
+    Count a failed start that `end` blames on the machine; a host that ran resets the count.
 
-    A report that a host has started is no proof: creating its processes may fail after that.
+    A report that a host has started is not proof: creating its processes may fail after that.
     """
     machine = draft.machines[machine_name]
     if not end.by_machine:
@@ -64,10 +63,10 @@ def cordon_suspect(draft: Draft, job_id: str) -> None:
 
 def interrupted(draft: Draft, machine_name: str, interruption: Interruption) -> None:
     """
-    Start nothing more on a machine that its cloud takes back, and preempt what runs there.
+    Start nothing more on a machine that its cloud reclaims, and preempt its running jobs.
 
     Agents have given their own hosts the notice. The other hosts of their jobs are elsewhere, and a
-    gang ends as a whole. What is only likely preempts nothing.
+    gang ends as a whole. A reclaim that is only likely preempts nothing.
     """
     when = f"in {interruption.in_s:.0f} s" if interruption.is_certain else "perhaps soon"
     said = f": {interruption.text}" if interruption.text else ""
@@ -112,16 +111,16 @@ def _is_closed(machine: Machine) -> bool:
 
 def close_for_check(draft: Draft, machine_name: str, by: str, *, for_s: float) -> None:
     """
-    Start nothing on a machine while its devices are loaded; for `for_s` if nothing is heard.
+    Start nothing on a machine while its devices are loaded; for `for_s` if no report arrives.
 
-    What its agent told stands: the end of a load says nothing about it.
+    What its agent reported stays in force: the end of a load says nothing about it.
     """
     if not _is_closed(draft.machines[machine_name]):
         _stop_using(draft, machine_name, f"{_CHECKED} for {by}", until=draft.now + for_s)
 
 
 def checked(draft: Draft, machine_name: str, fact: Checked) -> None:
-    """Open a machine again after its check, or cordon it where something is wrong with it."""
+    """Open a machine again after its check, or cordon it if something is wrong with it."""
     machine = draft.machines[machine_name]
     if machine.unwell.startswith(_CHECKED):
         _use_again(draft, machine_name, failed_starts=machine.failed_starts)
@@ -156,5 +155,5 @@ def _use_again(draft: Draft, machine_name: str, *, failed_starts: int) -> None:
 
 
 def _line(reason: str) -> str:
-    """One line of a table: programs print several."""
+    """Return `reason` as one line of a table: programs print several lines."""
     return " ".join(reason.split())[:MAX_REASON_CHARACTERS]

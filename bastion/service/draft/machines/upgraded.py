@@ -1,4 +1,4 @@
-"""Machines of clouds whose agents are of another build than the bastion: upgraded between jobs."""
+"""Cloud machines whose agents have another build than the bastion: upgraded between jobs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bastion.service.draft.root_draft import Draft
 AT_ONCE = 8
 """Machines of one pool that are upgraded at a time: a build that fails must not end them all."""
 PATIENCE_S = 1800.0
-"""After which an upgrade is asked for again: a machine may install packages for minutes."""
+"""Time after which an upgrade is requested again: a machine may install packages for minutes."""
 
 
 def upgrade_machines(draft: Draft, builds: Mapping[str, Build], in_use: Collection[str]) -> None:
     """
-    Tell idle machines to become of the build of their pool in `builds`.
+    Tell idle machines to switch to the build of their pool in `builds`.
 
-    A job that is placed on one of them meanwhile runs first: the agent upgrades when it has none.
-    Agents that promise no heartbeat are too old to know of upgrades.
+    A job that is placed on one of them in the meantime runs first: the agent upgrades when it has
+    none. Agents that promise no heartbeat are too old to support upgrades.
     """
     outdated = [
         machine

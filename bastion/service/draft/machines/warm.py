@@ -1,4 +1,4 @@
-"""Pools of which an admin keeps machines ready for a while, although nothing runs there."""
+"""Pools in which an admin keeps machines ready for a while, although they are idle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quota.choice import choose
 
 
 def keep_warm(draft: Draft, body: WarmRequest, pools: Mapping[str, Pool], *, by: str) -> str:
-    """Keep as many machines of a pool as `body` says; why that cannot be, or nothing."""
+    """Keep as many machines of a pool as `body` says; return why that is impossible, or nothing."""
     pool = pools.get(body.pool)
     if pool is None:
         return f"{body.pool}: no such pool, {choose(body.pool, sorted(pools))}"
@@ -31,7 +31,7 @@ def keep_warm(draft: Draft, body: WarmRequest, pools: Mapping[str, Pool], *, by:
 
 
 def warmed(draft: Draft, pools: Mapping[str, Pool]) -> dict[str, Pool]:
-    """Return `pools` with what is kept warm as their least, and forget what is over."""
+    """Return `pools` with their warm machines as the minimum, and forget expired wishes."""
     over = [name for name, warm in draft.warm.items() if draft.now >= warm.until]
     if over:
         draft.set_warm({name: each for name, each in draft.warm.items() if name not in over})
