@@ -40,9 +40,9 @@ from bastion.spec import task_id
 from bastion.store import ObjectStore
 
 SPECS_S = 30.0
-"""A turn whose specs take longer to write is discarded; the next one goes on without these."""
+"""A turn whose specs take longer to write is discarded; the next one continues without these."""
 _WRITE_FOR = "write for "
-"""Begins the lane's key of an object that is written again, before that of its request."""
+"""Prefix of the lane's key for an object that is written again, before the key of its request."""
 _TAKEN = "there was a launch of this id; submit again"
 
 
@@ -51,8 +51,8 @@ class Intake:
     Applies requests and bells to a draft; a bad object affects nothing else.
 
     Args:
-        lane: Writes specs concurrently. What else of it finishes meanwhile, as a read that hung,
-            is dropped and has to be submitted again.
+        lane: Writes specs concurrently. Other work that finishes on it in the meantime, such as a
+            read that hung, is dropped and must be submitted again.
     """
 
     def __init__(self, store: ObjectStore, lane: Lane, journal: Journal) -> None:
@@ -61,7 +61,7 @@ class Intake:
         self._journal = journal
         self._unwritten = Unwritten()
         self._again: dict[str, Callable[[], object]] = {}
-        """What the requests that this turn has left out rely on, to be written again beside it."""
+        """Writes that left-out requests of this turn rely on, to be repeated outside the turn."""
 
     def apply_bell(self, draft: Draft, read_bell: ReadBell, pools: Mapping[str, Pool]) -> None:
         """Apply a bell. A bad one is only logged: the registers hold the same facts."""
@@ -82,7 +82,7 @@ class Intake:
             self._tell_unproven(machine, ringing.life, read_bell.bell)
 
     def _tell_stranger(self, machine: str, bell: Bell) -> None:
-        """Say that an agent lives on a machine that no pool made; late facts of others are none."""
+        """Report an agent on a machine that no pool created; ignore late facts of others."""
         if any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
             problem = BastionError(
                 "its agent reports, but no pool made this machine, so it gets no jobs",
@@ -92,15 +92,18 @@ class Intake:
             self._journal.problem(f"machine {machine}", problem)
 
     def _tell_unproven(self, machine: Machine, life: int, bell: Bell) -> None:
-        """Say that a machine is not believed: its jobs would wait for it without a reason."""
+        """
+        Report that a machine is not believed: otherwise its jobs would wait for it without a
+        reason.
+        """
         if any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
             self._journal.problem(f"machine {machine.name}", _unproven(machine, life))
 
     def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """
-        Apply a request and answer it; False if it has to wait in the inbox.
+        Apply a request and answer it; return False if it must wait in the inbox.
 
-        The spec of an accepted launch must be written by `write_specs` before the commit.
+        `write_specs` must write the spec of an accepted launch before the commit.
         """
         waiting = arrived.waiting
         if arrived.is_answered or answer_key(waiting) in draft.answers:
@@ -130,7 +133,10 @@ class Intake:
         return True
 
     def _write_again(self, draft: Draft, arrived: ReadRequest) -> bool:
-        """Have what a request relies on written again beside the turn, or refuse it after long."""
+        """
+        Write what a request relies on again outside the turn, or refuse the request after a long
+        time.
+        """
         waiting, body = arrived.waiting, arrived.body
         request = waiting.entry.key
         if self._unwritten.is_given_up(request):
@@ -143,34 +149,34 @@ class Intake:
         return False
 
     def write_again(self, lane: Lane) -> None:
-        """Have written on `lane` what the requests rely on that this turn has left out."""
+        """Write on `lane` the objects of requests that this turn has left out."""
         for key, work in self._again.items():
             lane.submit(key, work)
         self._again.clear()
 
     def written(self, key: str, error: Exception | None, *, at: float) -> None:
-        """Record the outcome of work on the lane; root was committed `at` last."""
+        """Record the outcome of work on the lane; `at` is the time of the last commit."""
         request = key.removeprefix(_WRITE_FOR)
         if request == key:
             return
         if error is None or isinstance(error, ConflictError):
-            self._unwritten.forget(request)  # a launch whose id is taken is told in the next turn
+            self._unwritten.forget(request)  # if its launch's id is taken, the next turn says so
         else:
             self._unwritten.add(request, error, at=at)
 
     def forget(self, absorbed: Iterable[ReadRequest]) -> None:
-        """Drop what was absorbed."""
+        """Drop the absorbed requests."""
         for arrived in absorbed:
             self._unwritten.forget(arrived.waiting.entry.key)
 
     def judge(self, draft: Draft, absorbed: Iterable[ReadRequest], plan: Plan) -> bool:
         """
-        Refuse the launches of this turn that can never run, or may not wait, according to `plan`.
+        Refuse the launches of this turn that can never run, or must not wait, according to `plan`.
 
         Return whether there were any. If so, `plan` is void, because it counted on them. A problem
-        calls a job by its name in the launch: its id will never exist.
+        uses a job's name in the launch, because its id will never exist.
         """
-        # All are judged before one is withdrawn: two requests of one key bring the same jobs.
+        # All are judged before one is withdrawn: two requests with one key bring the same jobs.
         brought = [
             (arrived, answer)
             for arrived in absorbed
@@ -190,7 +196,8 @@ class Intake:
         machines: list[MachineReport] = []
         for job_id in answer.jobs:
             array = draft.arrays.get(job_id)
-            # Of an array the scheduler sees tasks that wait: users may cancel or hold some at once.
+            # Of an array the scheduler sees waiting tasks: users may cancel or hold some
+            # immediately.
             waiting = (array.ready or array.tasks).first if array is not None else 0
             judged = job_id if array is None else task_id(job_id, waiting)
             verdict = plan.verdicts.decided.get(judged)
@@ -216,13 +223,13 @@ class Intake:
     def write_specs(self, draft: Draft, absorbed: Iterable[ReadRequest]) -> bool:
         """
         Write the `spec.json` of every launch of this turn, before any commit names the launch, and
-        whatever else the commit relies on.
+        all else that the commit relies on.
 
         Return whether a launch was refused because another one has its id.
 
         Raises:
-            StoreError: Some may not be written; this turn must not be committed. The next one goes
-                on without the requests that it was for.
+            StoreError: Some may not be written; this turn must not be committed. The next one
+                continues without the requests that need them.
         """
         launches, refused = self._submit_specs(draft, absorbed)
         for key, (_, data) in draft.first.items():
@@ -251,7 +258,7 @@ class Intake:
         failed: Mapping[str, Exception],
         launches: Mapping[str, list[ReadRequest]],
     ) -> NoReturn:
-        """Have the next turns go on without the requests whose objects have `failed`."""
+        """Make the next turns continue without the requests whose objects have `failed`."""
         for key, error in failed.items():
             if not isinstance(error, BastionError):
                 self._journal.failure(key, error)
@@ -267,10 +274,11 @@ class Intake:
         self, draft: Draft, absorbed: Iterable[ReadRequest]
     ) -> tuple[dict[str, list[ReadRequest]], bool]:
         """
-        Have each spec of this turn written once; return the launches of each, by key.
+        Write each spec of this turn once; return the launches of each, by key.
 
-        Two requests of one idempotency key bring the same jobs, whose spec is that of the first.
-        Where a second one of this id brings others, it is refused: return whether there was one.
+        Two requests with one idempotency key bring the same jobs, and their spec is that of the
+        first. If a second request with this id brings other jobs, it is refused: return whether
+        there was one.
         """
         launches: dict[str, list[ReadRequest]] = {}
         refused = False
@@ -307,7 +315,7 @@ def _write(store: ObjectStore, key: str, data: bytes) -> None:
 
 
 def _unproven(machine: Machine, life: int) -> BastionError:
-    """Why a later life than the last known one is not believed: it is unseen, or not looked for."""
+    """Return why a life later than the last known one is not believed: unseen or not looked up."""
     if life > machine.life + NEW_LIVES:
         return BastionError(
             f"its agent reports life {life}, so it is not believed: the last one known is"
@@ -333,13 +341,14 @@ def apply_portion(
     """
     Apply the requests of one turn, a share for every user, and return those that need not wait.
 
-    `apply` is called for all of them in their order if they name at most `most_jobs` jobs.
-    Otherwise it is called for those of each user until one need not wait, then again for each user,
-    until those that need not wait name so many jobs. The requests of one user keep their order.
-    Every user has its turn in the first round, so no flood of others can delay it. To apply a
-    request, decide on it and commit it takes time for each job that it names: a turn that took too
-    many would publish nothing meanwhile, and its lease might run out. `named` counts the jobs of a
-    target: the id of a launch stands for all of its jobs.
+    `apply` is called for all of them in order if they name at most `most_jobs` jobs. Otherwise it
+    is called for those of each user until one need not wait, then again for each user, until those
+    that need not wait name that many jobs. The requests of one user keep their order.
+
+    Every user is served in the first round, so no flood from others can delay a user. Applying,
+    deciding and committing a request takes time for each job that it names: a turn that took too
+    many would publish nothing in the meantime, and its lease might run out. `named` counts the jobs
+    of a target: the id of a launch means all of its jobs.
     """
     if sum(_jobs_of(each, named) for each in requests) <= most_jobs:
         return [each for each in requests if apply(each)]

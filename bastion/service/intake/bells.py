@@ -5,7 +5,7 @@ A fact is applied once: the bells of a keeper life are numbered, and each fact n
 nonce, so a fact about an earlier attempt has no effect.
 
 A machine is believed only about hosts that are placed on it. An end or a keeper life must also
-exist in the bucket (`bastion.service.intake.proofs`), and resources count up to what the pool
+exist in the bucket (`bastion.service.intake.proofs`), and resources count only up to what the pool
 declares.
 """
 
@@ -62,14 +62,14 @@ def apply_bell(
     draft: Draft, ringing: Ringing, bell: Bell, *, proof: Proof, pools: Mapping[str, Pool]
 ) -> None:
     """
-    Apply the facts in `bell` that its machine is believed about and that are new.
+    Apply the facts in `bell` that are new and that its machine is believed about.
 
     Args:
         draft: What they are applied to.
         ringing: The machine and the keeper life that sent it.
         bell: The facts.
         proof: Which of them the bucket confirms.
-        pools: What machines may have.
+        pools: What machines can have.
     """
     machine, life = draft.machines.get(ringing.machine), ringing.life
     if machine is None or life < machine.life:
@@ -90,7 +90,7 @@ def apply_bell(
 
 def record_alive(draft: Draft, ringing: Ringing) -> None:
     """
-    Record that a machine is alive, because a bell of it is listed, even if it cannot be read.
+    Record that a machine is alive, because its bell is listed, even if it cannot be read.
 
     The permit of the machine counts from its last bell, readable or not.
     """
@@ -190,7 +190,7 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool |
             replace(machine, labels=labels, heartbeat_s=hello.heartbeat_s, build=hello.build)
         )
         return
-    # The pool is no longer configured, so its machine may have what it had before.
+    # The pool is no longer configured, so its machine keeps what it had before.
     resources = hello.resources & (pool.resources if pool is not None else machine.resources)
     batches = machine.batches if life == machine.life else 0
     phase = machine.phase
@@ -228,7 +228,7 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool |
 
 
 def _tell_steps(draft: Draft, machine: Machine, hello: Hello) -> None:
-    """Tell each step of a new machine, and what all of it took since it was to be created."""
+    """Record each step of a new machine, and how long they all took since its create."""
     for step in hello.steps:
         draft.tell(what=f"machine {step.name}", text=f"{machine.name}: {step.seconds:.1f} s")
     if hello.steps and not machine.life:

@@ -1,4 +1,4 @@
-"""A command that a user wants to run beside a job's processes: allocated to the job's machine."""
+"""A command that a user wants to run next to a job's processes: sent to the job's machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bastion.service.intake.permissions import ownership_problem
 from quota import Quota
 
 SHORT_BYTES = 256
-"""Longest command that lies in root until its machine has been told: a thousand cost 256 kB."""
+"""Longest command that root holds until its machine has received it: a thousand take 256 kB."""
 
 
 def execute(draft: Draft, asked: RequestName, body: ExecRequest, quota: Quota | None) -> str:
     """
-    Instruct the machine of a host to run a command, and return why that cannot be, or nothing.
+    Instruct the machine of a host to run a command; return why that is impossible, or nothing.
 
-    The request's name is the command's: the client knows where its output will be.
+    The command has the request's name, so the client knows where its output will be.
     """
     job = draft.jobs.get(body.job)
     if job is None or job.project != asked.project:

@@ -19,7 +19,7 @@ from bastion.store import ObjectStore
 from bastion.value import value
 
 MOST_AWAITED = 10_000
-"""Jobs and launches not in root that one launch may wait for: a hundred turns look them up."""
+"""Maximum jobs and launches not in root that a launch can wait for: 100 turns look them up."""
 
 _RANDOM_CHARACTERS = 16
 """The random characters of a ULID, the same for a repeated idempotency key at another time."""

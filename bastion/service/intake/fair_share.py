@@ -1,7 +1,7 @@
 """
-Fair reading of the inbox: a share of each turn for every user, whatever one user sends.
+Fair reading of the inbox: a share of each turn for every user, even if one user sends a flood.
 
-A pure function. What is left out is read by a later turn. The requests of one owner keep their
+It is a pure function. A later turn reads what is left out. The requests of one owner keep their
 order.
 """
 
@@ -22,10 +22,11 @@ OWNER_BYTES = 4 << 20
 TURN_BYTES = 16 << 20
 """Bytes of requests that one turn reads for all users."""
 VALUE_BYTES = 30
-"""The most bytes of memory for one byte of a request, once it is decoded and checked.
+"""
+The most bytes of memory for one byte of a request, once it is decoded and checked.
 
-Source: a launch of 900 jobs with 50 processes of one short command each, measured; a launch of long
-texts takes 1.2.
+Source: measured on a launch of 900 jobs with 50 processes of one short command each; a launch of
+long texts takes 1.2.
 """
 
 
@@ -37,7 +38,7 @@ class Wish:
     owner: str
     """Project and user."""
     reads: int
-    """How many objects have to be read for it."""
+    """How many objects must be read for it."""
     size: int = 0
     """Bytes, as listed."""
 
@@ -48,9 +49,9 @@ def fair_share(
     """
     Return the keys to read in this turn: one of each owner, then a second of each, and so on.
 
-    What the shares leave over goes to the owners that have more, in the same way. Small requests go
-    first, so that large ones of many owners cannot delay them. `debts` are reads that earlier turns
-    did not foresee. An owner with more than one turn's worth waits.
+    The rest of the shares goes to the owners that have more requests, in the same way. Small
+    requests go first, so that large ones from many owners cannot delay them. `debts` are reads that
+    earlier turns did not foresee. An owner with debts of more than one turn waits.
     """
     waiting: dict[str, deque[Wish]] = defaultdict(deque)
     for wish in wishes:

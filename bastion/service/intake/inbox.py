@@ -1,9 +1,9 @@
 """
 The requests and bells that one turn reads from the inbox.
 
-A body is read once: while its request has to wait, it stays in memory, up to a limit. An object
-that cannot be decoded is returned with its problems; it raises nothing. A request that is refused
-for its name alone is not read.
+A body is read once: while its request must wait, it stays in memory, up to a limit. An object that
+cannot be decoded is returned with its problems; it raises nothing. A request that is refused
+because of its name alone is not read.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ READS_S = 10.0
 REMEMBERED_BYTES = 8 << 20
 """Bytes of waiting requests kept in memory; those beyond it are read again."""
 SMALL_BYTES = 64 << 10
-"""A request that needs no room in that memory to speak of: every verb, and most launches."""
+"""A request that takes negligible room in that memory: every verb, and most launches."""
 REFUSED_TURNS = 3
 """An object whose read the store refuses in this many turns is set aside."""
 FAILED_TURNS = 300
-"""The same for failures that may pass: minutes of turns."""
+"""The same for failures that may pass: several minutes of turns."""
 LAUNCH_LOOKS = 100
-"""Jobs of one launch that one turn looks up final records for: some seconds on a cloud store."""
+"""Jobs of one launch for which one turn looks up final records: some seconds on a cloud store."""
 _SETTING = {
     **dict.fromkeys(("hold", "release", "update"), "jobs"),
     **dict.fromkeys(("cordon", "uncordon", "drain"), "machines"),
     "warm": "pools",
 }
-"""The verbs of which a later one undoes an earlier one -> on what."""
+"""The verbs that a later verb undoes -> what they act on."""
 _READS_OF_A_BODY = 2
-"""The body, and its answer, which tells whether it was absorbed before."""
+"""The body, and its answer, which shows whether it was absorbed before."""
 
 
 @value
@@ -61,11 +61,11 @@ class ReadRequest:
     body: Body | None = None
     problems: tuple[str, ...] = ()
     is_answered: bool = False
-    """It was answered by an earlier commit, and only has to be deleted."""
+    """An earlier commit answered it, and it only has to be deleted."""
     ended: frozenset[str] = frozenset()
     """Its targets or jobs that have a final record."""
     taken: frozenset[str] = frozenset()
-    """Its jobs that have a final record of another request."""
+    """Its jobs that have a final record from another request."""
     targets: Targets = field(default_factory=dict)
     """What the bucket holds of its dependencies that have left root."""
     unreadable: str = ""
@@ -97,26 +97,26 @@ class InboxBatch:
     unread: tuple[tuple[str, StoreError], ...] = ()
     """Objects that the store did not return in this turn, and the error: they are tried again."""
     is_looked_on: bool = False
-    """Whether this turn looked up a part of what a request names, and the next one can go on."""
+    """Whether this turn looked up a part of what a request names, and the next one can continue."""
 
 
 @value
 class _Unread:
-    """An object that is listed and cannot be read, although the store answers other requests."""
+    """An object that is listed but cannot be read, although the store answers other requests."""
 
     error: StoreError
 
 
 @value
 class _Reading:
-    """A request that was read, and its targets or jobs that are still to be looked up."""
+    """A request that was read, and its targets or jobs that must still be looked up."""
 
     arrived: ReadRequest
     left: tuple[str, ...] = ()
     looked: frozenset[str] = frozenset()
     """Those that were looked up."""
     looks: int = 0
-    """How many lookups were made, beyond those that were counted in advance."""
+    """How many lookups were made beyond those counted in advance."""
     awaited: Awaited = field(default_factory=Awaited)
     """What the bucket has of the dependencies of a launch."""
 
@@ -133,7 +133,7 @@ class _Active:
 
 class InboxReader:
     """
-    Reads the inbox, and keeps requests that have to wait there.
+    Reads the inbox, and keeps requests that must wait there.
 
     Args:
         lane: Reads objects concurrently.
@@ -159,15 +159,15 @@ class InboxReader:
         prove: Callable[[Ringing, Bell], Proof] = lambda *_: Proof(),
     ) -> InboxBatch:
         """
-        Read what is in the inbox, apart from absorbed objects, which `skip` knows by key.
+        Read what is in the inbox, apart from absorbed objects, which `skip` finds by key.
 
-        `is_active` tells whether a target names an active job or launch; others are looked up among
-        the final records. `is_job` tells whether it names a job or an array of root. `refusal`
-        returns why a request is refused without being read, or an empty string. `prove` returns
-        which facts of a bell the bucket confirms.
+        `is_active` returns whether a target names an active job or launch; others are looked up
+        among the final records. `is_job` returns whether it names a job or an array of root.
+        `refusal` returns why a request is refused without being read, or an empty string. `prove`
+        returns which facts of a bell the bucket confirms.
 
-        What cannot be read now stays in the inbox. With a bell, the later bells of its machine stay
-        too.
+        What cannot be read now stays in the inbox. If it is a bell, the later bells of its machine
+        stay too.
 
         Raises:
             StoreError: The inbox cannot be listed.
@@ -199,7 +199,7 @@ class InboxReader:
         )
 
     def forget(self, key: str) -> None:
-        """Drop the request at `key` from memory: it was absorbed."""
+        """Drop the request at `key` from memory, because it was absorbed."""
         reading = self._readings.pop(key, None)
         if reading is not None:
             self._remembered_bytes -= reading.arrived.waiting.entry.size
@@ -403,7 +403,7 @@ class InboxReader:
         except NotFoundError:
             return None
         except StoreError as error:
-            self._records.stands(layout.QUOTA)  # raises if the store fails as a whole
+            self._records.stands(layout.QUOTA)  # raises if the whole store fails
             return _Unread(error=error)
 
     def _is_answered(self, waiting: Waiting) -> bool:
@@ -418,8 +418,8 @@ def _has_to_wait(size: int, *, own: int, is_full: bool) -> bool:
     Args:
         size: As listed.
         own: Bytes of its owner's requests that are not completed.
-        is_full: Whether those of all owners fill the memory. A small one of an owner without any is
-            read all the same: to complete the large ones takes a hundred turns.
+        is_full: Whether those of all owners fill the memory. A small request of an owner without
+            any is still read: completing the large ones takes a hundred turns.
     """
     is_small = size <= SMALL_BYTES and not own
     return own >= OWNER_BYTES or (is_full and not is_small)
@@ -440,9 +440,9 @@ def _in_order(
     requests: Iterable[Waiting], arrived: Iterable[ReadRequest | None]
 ) -> Iterator[ReadRequest]:
     """
-    Yield what has `arrived` of `requests`, without what would overtake another of its user.
+    Yield what has `arrived` of `requests`, without any that would overtake another of its user.
 
-    A verb that sets something waits for earlier ones on the same, which are still to be read or
+    A verb that sets something waits for earlier ones on the same thing that must still be read or
     looked up: they would undo it if they were applied later. Launches and cancels wait for none.
     """
     behind: set[tuple[str, str | None]] = set()
@@ -465,8 +465,8 @@ def _looks(reading: _Reading) -> int:
 
 def _left(reading: _Reading, active: _Active) -> tuple[str, ...]:
     """
-    Return the ids that are still to be looked up: unknown targets of a verb, the jobs of a launch
-    and what it waits for. More of these may have left root since the last turn.
+    Return the ids that must still be looked up: unknown targets of a verb, the jobs of a launch and
+    what it waits for. More of these may have left root since the last turn.
     """
     match reading.arrived.body:
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):

@@ -1,8 +1,8 @@
 """
 Requests of admins about machines, applied to a draft.
 
-The inbox of admins is writable by admins alone, so what arrives there is permitted, also while no
-quota file is in force.
+Only admins can write to the inbox of admins, so requests there are permitted, even while no quota
+file is in force.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from bastion.service.draft.root_draft import Draft
 from quota.choice import choose
 
 HELLO_S = 120.0
-"""An agent reads its instructions every few seconds, and one that died is back in a minute."""
+"""An agent reads its instructions every few seconds, and a dead one is restarted in a minute."""
 BURN_S = 120.0
-"""The load of this program takes a third of a minute, and the driver some time to begin."""
+"""This program's load takes a third of a minute, and the driver some time to start."""
 BURN_COMMAND_S = 660.0
-"""The load of a pool, and a minute more."""
+"""The load command of a pool, and one minute more."""
 _TOLD = {"cordon": "cordoned", "uncordon": "uncordoned", "drain": "draining"}
 
 
 def place_problem(asked: RequestName) -> str:
-    """Return why a verb is asked for in the wrong inbox, or an empty string."""
+    """Return why a verb is requested in the wrong inbox, or an empty string."""
     if asked.project == layout.ADMIN and asked.verb not in ADMIN_BODIES:
         return f"{asked.verb}: concerns a project, and comes through the inbox of one"
     if asked.project != layout.ADMIN and asked.verb in ADMIN_BODIES:
@@ -49,7 +49,7 @@ def place_problem(asked: RequestName) -> str:
 def change_machines(
     draft: Draft, asked: RequestName, body: AdminBody, pools: Mapping[str, Pool]
 ) -> list[str]:
-    """Apply a request of an admin, and return every reason why it cannot be, or nothing."""
+    """Apply an admin's request, and return every reason why that is impossible, or nothing."""
     if isinstance(body, WarmRequest):
         problem = keep_warm(draft, body, pools, by=asked.user)
         return [problem] if problem else []
@@ -70,12 +70,12 @@ def change_machines(
 
 
 def _check(draft: Draft, asked: RequestName, body: CheckRequest, pools: Mapping[str, Pool]) -> str:
-    """Instruct a machine to check itself; why it cannot, or nothing."""
+    """Instruct a machine to check itself; return why it cannot, or nothing."""
     machine = draft.machines[body.machine]
     if not machine.life:
         return f"{machine.name}: has no agent yet"
     if not machine.heartbeat_s:
-        # An older agent steps over a whole batch that it cannot read, with the stops in it.
+        # An older agent skips a whole batch that it cannot read, including the stops in it.
         return (
             f"{machine.name}: its agent is of an older Bastion, which knows no checks;"
             " drain the machine, and a new one takes its place"
@@ -119,7 +119,7 @@ def _why(body: MachinesRequest | DrainRequest, by: str) -> str:
 def _closed(machine: Machine, body: MachinesRequest | DrainRequest, now: float, by: str) -> Machine:
     reason, known = _why(body, by), machine.cordoned
     if known and not body.reason:
-        reason = known  # it tells more than a name does
+        reason = known  # it says more than a name
     elif machine.draining and not isinstance(body, DrainRequest):
         reason = known if reason in known else f"{known}; {reason}"[: 2 * MAX_REASON_CHARACTERS]
     if not isinstance(body, DrainRequest):

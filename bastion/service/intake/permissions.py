@@ -1,14 +1,14 @@
 """
 Permissions of users on the jobs of a project, by the quota file in force.
 
-| who asks                                          | may                                      |
-|---------------------------------------------------|------------------------------------------|
-| a member                                          | submit; change, stop and hold their own   |
-| an admin of the project                           | the same with what is everyone's         |
-| a member, where the project names no admins       | stop and hold what is everyone's         |
-| the owner of a job who is not a member any more   | cancel it                                 |
+| user                                           | can                                     |
+|------------------------------------------------|-----------------------------------------|
+| a member                                       | submit; change, stop and hold their own |
+| an admin of the project                        | do the same with everyone's jobs        |
+| a member, if the project names no admins       | stop and hold everyone's jobs           |
+| the owner of a job who is no longer a member   | cancel it                               |
 
-Requests of other users are refused. The path of a request says who its user is.
+Requests of other users are refused. The path of a request identifies its user.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def membership_problem(
     asked: RequestName, quota: Quota, owns: Callable[[str, str], bool] = lambda *_: True
 ) -> str:
     """
-    Return why the user may not make this kind of request in this project, or an empty string.
+    Return why the user cannot make this kind of request in this project, or an empty string.
 
-    `owns` tells whether a user has an active job in a project. A user who was removed from the
-    project may still cancel it.
+    `owns` returns whether a user has an active job in a project. A user who was removed from the
+    project can still cancel it.
     """
     if asked.verb == "cancel" and owns(asked.project, asked.user):
         return ""
@@ -36,7 +36,7 @@ def membership_problem(
 
 
 def ownership_problem(asked: RequestName, job: JobRecord, quota: Quota) -> str:
-    """Return why the user may not do this to `job`, or an empty string."""
+    """Return why the user cannot do this to `job`, or an empty string."""
     project = quota.project(job.project)
     if job.user == asked.user:
         return ""

@@ -25,7 +25,7 @@ from bastion.value import value
 
 NEW_LIVES = 1_000
 """
-The most by which the number of a keeper life may exceed the last known one. A machine begins one at
+The most by which the number of a keeper life can exceed the last known one. A machine starts one at
 each reboot. Without a limit, one bell could use up all numbers.
 """
 
@@ -35,9 +35,9 @@ class Proof:
     """Which facts of one bell the bucket confirms."""
 
     ends: Mapping[HostFact, End] = field(default_factory=dict)
-    """How hosts ended that root does not know to have ended."""
+    """How hosts ended that have not ended according to root."""
     missing: frozenset[HostFact] = frozenset()
-    """Hosts that are over, as the bell says, and whose ends are not in the bucket."""
+    """Hosts that are over according to the bell, but whose ends are not in the bucket."""
     is_life: bool = False
     """Whether the keeper life of a hello or a heartbeat exists, if it is newer than root's."""
 
@@ -47,7 +47,7 @@ class Proofs:
     The proofs of one turn, relative to the last committed `root`; thread-safe.
 
     Nothing is read twice. For one machine at most as many registers are read as it has running
-    hosts, whatever its bells say.
+    hosts, even if its bells name more.
     """
 
     def __init__(self, store: ObjectStore, root: Root) -> None:
@@ -92,7 +92,7 @@ class Proofs:
             try:
                 self._ends[of] = standing_end(self._store, seat)
             except ForeignRecordError:
-                self._ends[of] = None  # another version wrote it, and has to apply it
+                self._ends[of] = None  # another version wrote it, and must apply it
             else:
                 if self._ends[of] is None:
                     self._missing.add(of)
@@ -106,7 +106,7 @@ class Proofs:
             except ForeignRecordError:
                 self._lives[key] = True
             except RecordError:
-                self._lives[key] = False  # an unreadable register is no keeper life
+                self._lives[key] = False  # an unreadable register is not a keeper life
         return self._lives[key]
 
 

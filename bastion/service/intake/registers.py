@@ -1,8 +1,8 @@
 """
 The claim and end registers of hosts, as the bastion reads them.
 
-A register that cannot be decoded counts as unclaimed. One that another version of Bastion wrote
-counts as claimed: reading it fails, and is retried.
+A register that cannot be decoded counts as unclaimed. A register that another version of Bastion
+wrote counts as claimed: reading it fails, and is retried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Seat:
 
     @property
     def claim_key(self) -> str:
-        """The key of the register that decides which machine may start it."""
+        """The key of the register that decides which machine can start it."""
         of = self.of
         return layout.claim(
             of.project, of.job, of.attempt, of.nonce,

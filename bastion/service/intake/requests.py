@@ -1,7 +1,7 @@
 """
 Requests applied to a draft: they become jobs, stops and holds, or are refused.
 
-The path of a request identifies its user, never its body. A refusal names every problem. A verb on
+The path of a request identifies its user, never its body. A refusal lists every problem. A verb on
 an unknown job waits, because the launch may still arrive.
 """
 
@@ -61,11 +61,11 @@ from quota import Quota
 MAX_CLOCK_SKEW_S = 7 * 86400.0
 """A request whose ULID and store time differ by more is refused. Registers are kept far longer."""
 MAX_PROBLEMS = 50
-"""Problems in one answer; the rest is counted."""
+"""Maximum problems in one answer; the rest is counted."""
 MAX_PROBLEM_CHARACTERS = 300
-"""Characters of one problem in an answer."""
+"""Maximum characters of one problem in an answer."""
 MAX_JOB_BYTES = 64 << 10
-"""Bytes of one job's record in root, which every commit writes while the job is active."""
+"""Maximum bytes of one job's record in root, which every commit writes while the job is active."""
 UNKNOWN_JOB_WAIT_S = 600.0
 """A verb on an unknown job waits this long, because its launch may arrive later."""
 
@@ -147,7 +147,7 @@ def general_problems(
     """
     Return the problems of a request that do not depend on its body.
 
-    `owns` tells whether a user has an active job in a project.
+    `owns` returns whether a user has an active job in a project.
     """
     name = waiting.name
     if not is_ulid(name.ulid):
@@ -189,11 +189,11 @@ def apply_request(
     taken: Collection[str] = (),
 ) -> bool:
     """
-    Apply one request and answer it; False if it has to wait for an unknown job.
+    Apply one request and answer it; return False if it must wait for an unknown job.
 
-    The jobs of a launch are added; the scheduler says later whether they can ever run. `ended`
+    The jobs of a launch are added; the scheduler decides later whether they can ever run. `ended`
     holds the targets of the request that have a final record, so nothing can change them. `taken`
-    holds the jobs of a launch that have a final record of another request. `awaited` says how the
+    holds the jobs of a launch that have a final record from another request. `awaited` says how the
     dependencies of a launch ended. A launch that repeats an idempotency key is accepted as the
     earlier one.
     """
@@ -305,7 +305,7 @@ def _too_wordy(
     array: ArrayRecord | None,
     rules: Rules,
 ) -> list[str]:
-    """Return a problem where `jobs` take several places each, and their user has not so many."""
+    """Return a problem if `jobs` take several places each and their user has fewer left."""
     if rules.quota is None:
         return []
     places = sum(map(places_of, jobs)) if array is None else places_of_array(array)
@@ -364,7 +364,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
 
 
 def _too_patient(launch: Launch, max_grace_s: float) -> list[str]:
-    """Return the grace periods that the quota file does not allow: none is cut in silence."""
+    """Return the grace periods that the quota file does not allow: none is silently shortened."""
     asked = dict.fromkeys(job.grace_s for job in launch.jobs if job.grace_s is not None)
     return [
         f"grace: {text_of_seconds(grace_s)} is longer than the {text_of_seconds(max_grace_s)} that"
@@ -375,7 +375,7 @@ def _too_patient(launch: Launch, max_grace_s: float) -> list[str]:
 
 
 def _known_types(draft: Draft, rules: Rules) -> set[str]:
-    """Return the resource types that exist; without a configured pool, also those that may come."""
+    """Return the existing resource types; without a configured pool, also those that may come."""
     here = {kind for pool in rules.pools.values() for kind in pool.resources.types()}
     here |= {kind for machine in draft.machines.values() for kind in machine.resources.types()}
     under_quota = rules.quota.types if rules.quota is not None else ()
@@ -445,7 +445,7 @@ def _change(
 def _too_split(
     draft: Draft, aimed: Aimed, waiting: Waiting, body: JobsRequest | UpdateRequest, rules: Rules
 ) -> str:
-    """Return a problem where the tasks of an array would lie in more ranges than root may hold."""
+    """Return a problem if the tasks of an array would be in more ranges than root can hold."""
     assert rules.quota is not None
     before = draft.arrays[aimed.array.id]
     after = changed(draft, aimed, waiting.name.verb, body, waiting.name.user)
@@ -489,7 +489,7 @@ def _obstacle(draft: Draft, job: JobRecord, event: Event, waiting: Waiting, rule
 
 
 def _too_long(job: JobRecord, body: JobsRequest | UpdateRequest, rules: Rules) -> str:
-    """Return why the limit that `body` sets is above what the owner of `job` may ask for."""
+    """Return why the limit that `body` sets is above what the owner of `job` can request."""
     if not isinstance(body, UpdateRequest):
         return ""
     assert rules.quota is not None

@@ -1,8 +1,8 @@
 """
-Requests that wait because the bucket does not take an object that their commit relies on.
+Requests that wait because the bucket does not accept an object that their commit relies on.
 
 The turn that met the failure is discarded. Later turns leave such a request in the inbox, so that
-all others go on, and write its object again beside the turn.
+all others continue, and write its object again outside the turn.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from bastion.value import replace, value
 
 GIVEN_UP_S = 600.0
-"""A request that fails for so long is refused; a verb waits as long for an unknown job."""
+"""A request that fails for this long is refused; a verb waits as long for an unknown job."""
 LONGEST_STEP_S = 60.0
-"""What one failure counts at most: an outage of the whole bucket, without a commit, is no fault."""
+"""The most that one failure counts: an outage of the whole bucket, without commits, is no fault."""
 
 
 @value
@@ -25,11 +25,11 @@ class _Failing:
     failing_s: float = 0.0
     """How long it has failed while the bucket took commits."""
     small: tuple[str, bytes] = ("", b"")
-    """Key and bytes of the object; those of a launch are made anew, as they may be megabytes."""
+    """Key and bytes of the object; those of a launch are made again, as they may take megabytes."""
 
 
 class Unwritten:
-    """The requests that wait for an object of theirs to be written, by their key in the inbox."""
+    """The requests that wait for one of their objects to be written, by their key in the inbox."""
 
     def __init__(self) -> None:
         self._failing: dict[str, _Failing] = {}
@@ -40,7 +40,7 @@ class Unwritten:
     def add(
         self, request: str, error: Exception, *, at: float, small: tuple[str, bytes] = ("", b"")
     ) -> None:
-        """Record that its object was not written again; root was committed `at` last."""
+        """Record that its object was not written again; `at` is the time of the last commit."""
         before = self._failing.get(request, _Failing(error=error, failed_at=at, small=small))
         step_s = min(at - before.failed_at, LONGEST_STEP_S)
         self._failing[request] = replace(
