@@ -1,9 +1,9 @@
 """
 The views of the queue, the pools and the bastion, which users read.
 
-In come a committed root, its plan and the files in force; out come JSON objects below `view/`.
-Views are not state: no decision depends on them. Read `views` first, then `queue_view`, which keeps
-rows that say the same, and `array_rows`. `totals` carries the sums that the status tells,
-`steady_machines` tells a heartbeat from a change, `view_json` encodes;
-`bucket_readme` explains the bucket to those that open it without Bastion.
+The input is a committed root, its plan and the files in force; the output is JSON objects below
+`view/`. Views are not state: no decision depends on them. Read `views` first, then `queue_view`,
+which keeps unchanged rows, and `array_rows`. `totals` keeps the sums that the status shows,
+`steady_machines` distinguishes a heartbeat from a change, and `view_json` encodes. `bucket_readme`
+explains the bucket to people who open it without Bastion.
 """

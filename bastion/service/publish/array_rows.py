@@ -109,9 +109,9 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
 
 def _end(array: ArrayRecord) -> Row:
     """
-    The fields of a row about the end of an array; none while a task has not ended.
+    Return the fields of a row about the end of an array; none while a task has not ended.
 
-    Its final record is written after this commit: a user who waits may see this row first.
+    Its final record is written after this commit, so a waiting user may see this row first.
     """
     if array.ended_at is None:
         return {}
@@ -128,12 +128,12 @@ def _end(array: ArrayRecord) -> Row:
 
 
 def range_fields(request: Request) -> Row:
-    """The field of a row about the range of a job that may grow and shrink."""
+    """Return the field of a row about the range of a job that can grow and shrink."""
     return {"replica_range": [request.replicas, request.most]} if request.is_elastic else {}
 
 
 def plain_start(verdict: Verdict | None) -> Row:
-    """The fields of a row about the estimated start of a waiting job, and its confidence."""
+    """Return the fields of a row about the estimated start of a waiting job, and its confidence."""
     start = start_of(verdict) if isinstance(verdict, Wait) else NO_START
     return {name: getattr(start, name) for name in _START}
 
@@ -141,7 +141,7 @@ def plain_start(verdict: Verdict | None) -> Row:
 def _wait(
     array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], counts: Counter[str]
 ) -> Wait | None:
-    """Why its next task waits, and when that will probably start; None if no task waits."""
+    """Return why its next task waits and when it will probably start; None if no task waits."""
     requeued = sorted(row["task"] for row in tasks if row["phase"] == "queued")
     ready = array.ready
     waits = [

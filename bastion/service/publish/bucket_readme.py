@@ -1,7 +1,7 @@
 """
-The README of a bucket: what lies where, for those that open it without Bastion.
+The README of a bucket: what is where, for people who open it without Bastion.
 
-It is written once, when a bastion first leads, and never changed: an admin may edit or delete it.
+It is written once, when a bastion first leads, and never changed: an admin can edit or delete it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Bastion: bastion list --all, bastion show JOB, bastion logs JOB, bastion fsck.
 
 
 def write_readme(store: ObjectStore) -> None:
-    """Write the README where there is none; a store that takes none is left without."""
+    """Write the README if there is none; a store that refuses it has none."""
     try:
         store.read(layout.README)
     except NotFoundError:

@@ -1,8 +1,8 @@
 """
 The view of the queue: a row for every active job, and one for every array.
 
-Ten thousand rows cost half a second, and most of them tell tomorrow what they tell today. So a row
-is kept, with its bytes, until something that it tells has changed.
+Ten thousand rows take half a second, and most of them rarely change. So a row is kept, with its
+bytes, until something in it has changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bastion.service.publish.view_json import view_bytes
 
 _PHASE_ORDER = {"stopping": 0, "running": 1, "starting": 2, "draining": 3, "queued": 4, "done": 5}
 _LATER_S = 1e9
-"""A reason that reads the same so much later tells no time."""
+"""A reason with the same text this much later depends on no time."""
 _ROWS = ("jobs", "arrays")
 
 
@@ -38,11 +38,11 @@ def queue_view(
     """
     Return every active job (admitted ones first, then in the order of the queue), and every array.
 
-    An array is one row, with the ranges of its tasks that have no row of their own. `shortages`
-    are what providers lack or refuse now; `jobs` keeps the rows of the last view.
+    An array is one row, with the ranges of its tasks that have no row of their own. `shortages` are
+    what providers lack or refuse now; `jobs` keeps the rows of the last view.
     """
     rows = (jobs or JobRows()).rows(root, plan, shortages)
-    # What waits for other tasks of its array is told by the array: its row is this view's alone.
+    # The array reports tasks that wait for other tasks: this view alone has its row.
     rows = [dict(row) if row["task"] is not None and not row["reason"] else row for row in rows]
     return {
         "schema": 1,
@@ -62,11 +62,11 @@ def queue_lines(
 
 def queue_bytes(view: Mapping[str, Any], lines: tuple[list[bytes], ...] = ()) -> bytes:
     """
-    Encode the view of the queue as `view_bytes` does, with each row on a line of its own.
+    Encode the view of the queue as `view_bytes` does, with each row on its own line.
 
-    Readers find a job by its name in the bytes, and parse its line alone. A string in JSON has no
-    line break, so every line that begins with a brace is a row. `lines` are those rows, where they
-    are encoded already.
+    Readers find a job by its name in the bytes, and parse only its line. A JSON string has no line
+    break, so every line that starts with a brace is a row. `lines` are those rows if they are
+    already encoded.
     """
     head = view_bytes({name: item for name, item in view.items() if name not in _ROWS})
     parts = [head.removesuffix(b"}")]
@@ -79,7 +79,7 @@ def queue_bytes(view: Mapping[str, Any], lines: tuple[list[bytes], ...] = ()) ->
 
 @dataclass(slots=True)
 class _Kept:
-    """A row, what it was made of, and its bytes once they were asked for."""
+    """A row, its inputs, and its bytes once they have been requested."""
 
     row: Row
     job: JobRecord
@@ -90,17 +90,17 @@ class _Kept:
     line: bytes = b""
 
     def is_of(self, job: JobRecord, verdict: Verdict | None, problem: str) -> bool:
-        """Whether the row still says what it would say of these."""
+        """Whether the row is still what these inputs would give."""
         is_same = self.verdict is verdict or self.verdict == verdict
         return is_same and self.job is job and self.problem == problem
 
 
 class JobRows:
     """
-    The rows of jobs, each made anew only when something that it tells has changed.
+    The rows of jobs, each rebuilt only when something in it has changed.
 
-    `tells_time` is whether any of the last rows tells a time, so that it is soon out of date though
-    nothing changes.
+    `tells_time` is whether any of the last rows contains a time, so that it soon becomes outdated
+    although nothing changes.
     """
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ def _row(job: JobRecord, verdict: Verdict | None, problem: str, words: str) -> R
         row["text"] = f"stopping: {stop_text(stop.reason, stop.by)}"
         row["text"] += f"; it {problem}" if problem else ""
     if job.outcome is not None:
-        # Its final record is written after this commit: a user who waits may see this row first.
+        # Its final record is written after this commit, so a waiting user may see this row first.
         row["text"], row["code"] = job.outcome.text, job.outcome.code
         row["outcome"] = job.outcome.kind.value
         row["started_at"] = job.past[-1].started_at if job.past else None
@@ -214,13 +214,13 @@ def _machines_of(job: JobRecord) -> list[str]:
 
 
 def _machines_of_last(job: JobRecord) -> list[str]:
-    """The machines of the last attempt of a job that has ended."""
+    """Return the machines of the last attempt of a job that has ended."""
     replicas = job.past[-1].machines if job.past else ()
     return sorted({name for hosts in replicas for name in hosts})
 
 
 def _placement_of(job: JobRecord) -> list[list[str]]:
-    """The machine of each host, replica by replica; empty while it has none."""
+    """Return the machine of each host, replica by replica; empty while it has none."""
     if job.attempt is None:
         return []
     return [[host.machine for host in replica.hosts] for replica in job.attempt.placement]

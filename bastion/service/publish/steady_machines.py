@@ -1,4 +1,4 @@
-"""Whether machines have changed in more than when each was last heard."""
+"""Whether machines have changed in more than the time at which each was last heard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SteadyMachines:
     """
     Machines as they were when one of them last changed in more than a heartbeat.
 
-    Every machine is heard twice a minute. What does not tell when need not be made anew for that.
+    Every machine is heard twice a minute. What does not show that time need not be rebuilt for it.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class SteadyMachines:
         self._last: Mapping[str, Machine] = {}
 
     def of(self, machines: Mapping[str, Machine]) -> Mapping[str, Machine]:
-        """Return `machines`, or the same object as before while they were only heard again."""
+        """Return `machines`, or the same object as before if they were only heard again."""
         if machines is not self._last:
             self._last = machines
             if not _is_steady(self._machines, machines):
@@ -36,5 +36,5 @@ def _is_steady(old: Mapping[str, Machine], new: Mapping[str, Machine]) -> bool:
 
 
 def _heard(old: Machine, new: Machine) -> Machine:
-    """Return `old`, heard when `new` was."""
+    """Return `old`, with the time at which `new` was heard."""
     return replace(old, heard_at=new.heard_at, last_bell=new.last_bell)

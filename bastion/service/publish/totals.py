@@ -1,8 +1,8 @@
 """
-The sums over all jobs that the status tells, kept from one status to the next.
+The sums over all jobs that the status shows, kept from one status to the next.
 
-What has moved since the last is taken out and put in; jobs that stand in the queue are not gone
-through again. What projects use is summed up over the jobs that hold anything.
+Changed jobs are subtracted and added; jobs that stay in the queue are not read again. Projects'
+usage is summed over the jobs that hold anything.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ class Totals:
     counts: Mapping[str, int]
     """Jobs by state; every task counts as a job."""
     projects: Mapping[str, Any]
-    """Usage, queued jobs and since when the first of them waits, by project; empty without a quota
-    file."""
+    """
+    Usage, queued jobs and the time since which the first of them waits, by project; empty without a
+    quota file.
+    """
 
 
 def totals(root: Root, quota: Quota | None) -> Totals:
-    """Sum up the jobs of `root` from nothing."""
+    """Sum up the jobs of `root` from the beginning."""
     return RunningTotals().of(root, quota)
 
 
 class RunningTotals:
-    """The totals of one root after the other."""
+    """The totals of consecutive roots."""
 
     def __init__(self) -> None:
         self._jobs: Mapping[str, JobRecord] = {}
@@ -45,7 +47,7 @@ class RunningTotals:
         self._queued: Counter[str] = Counter()
         """By project."""
         self._waiting: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        """By project: when each job joined the queue that waits in it for devices."""
+        """By project: when each job that waits in the queue for devices joined it."""
         self._working: dict[str, JobRecord] = {}
         """Those that are not just queued."""
 

@@ -1,4 +1,4 @@
-"""Views as JSON that every reader takes: strict, and without a space."""
+"""Views as JSON that every reader accepts: strict, and without spaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def view_bytes(body: object) -> bytes:
     """
     Encode a view as strict JSON: a float that JSON does not have becomes null.
 
-    Python writes `NaN` and `Infinity`, with which jq and browsers reject the whole document.
+    Python writes `NaN` and `Infinity`, for which jq and browsers reject the whole document.
     """
     try:
         return _json(body)
@@ -24,7 +24,7 @@ def _json(body: object) -> bytes:
 
 
 def _finite(body: object) -> object:
-    """`body` with null for every number that JSON does not have."""
+    """Return `body` with null for every number that JSON does not have."""
     if isinstance(body, dict):
         return {name: _finite(item) for name, item in body.items()}
     if isinstance(body, (list, tuple)):

@@ -1,5 +1,5 @@
 """
-Views: what the command line reads, also while no bastion runs.
+Views: what the command line reads, even while no bastion runs.
 
 They are not state: no decision depends on them, and they never cause a commit. Each is a function
 of one committed root and the plan made for it, and they are published at their own pace.
@@ -35,24 +35,24 @@ from bastion.version import VERSION
 from quota import NOTHING, Amounts, Quota
 
 COST_SHARE = 10.0
-"""A view that took t seconds to make is made again after this many times t."""
+"""A view that took t seconds to build is built again after this many times t."""
 LONGEST_S = 10.0
-"""But after at most so long, or twice t: on a busy machine t is mostly waiting."""
+"""But after at most this long, or twice t: on a busy machine t is mostly waiting."""
 TIME_STEP_S = 20.0
-"""How often rows are made again only because they tell a time, as of a silent agent."""
+"""How often rows are rebuilt only because they contain a time, such as that of a silent agent."""
 STATUS_LONGEST_S = 2.0
-"""The same of the status, by whose age readers tell whether a bastion lives."""
+"""The same for the status, whose age shows readers whether a bastion is alive."""
 
 LOOK_S = 60.0
-"""How often it looks whether its views still stand: a person may have deleted one."""
+"""How often it checks that its views still exist: a person may have deleted one."""
 
 
 class _Sources:
-    """What a view was made of: equal to another if the view would say the same."""
+    """The inputs of a view: equal to others if the view would be the same."""
 
     def __init__(self, objects: tuple[object, ...], told: tuple[object, ...]) -> None:
         self._objects = objects
-        """Large and never changed in place: the same only as the same object."""
+        """Large and never changed in place: compared by identity."""
         self._told = told
 
     def __eq__(self, other: object) -> bool:
@@ -68,7 +68,7 @@ class Publisher:
     Publishes the views of one bastion.
 
     Args:
-        machines_place: The host and the folder of local machines, for those that look for them.
+        machines_place: The host and the folder of local machines, for readers that look for them.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Publisher:
         Return the work that publishes the views that have changed, or None if none is due.
 
         A commit that only renews the lease changes no row, and a machine that is heard again
-        changes the view of the pools alone. Then the status names the commits of the other views,
-        whose content is still true.
+        changes only the view of the pools. Then the status names the commits of the other views,
+        whose contents are still true.
         """
         now = self._clock.monotonic()
         sources = self._sources(root, plan, files, shortages)
@@ -149,8 +149,8 @@ class Publisher:
     def _sources(
         self, root: Root, plan: Plan | None, files: AdminFiles, shortages: tuple[Shortage, ...]
     ) -> dict[str, _Sources]:
-        """Return by view what it is made of."""
-        # Texts that tell a time are soon out of date, though nothing else changes.
+        """Return the inputs of each view."""
+        # Texts that contain a time soon become outdated, although nothing else changes.
         tells_time = self._jobs.tells_time or bool(root.arrays)
         step = int(root.now // TIME_STEP_S) if tells_time else 0
         machines = self._steady.of(root.machines)
@@ -171,7 +171,7 @@ class Publisher:
         files: AdminFiles,
         shortages: tuple[Shortage, ...],
     ) -> dict[str, bytes]:
-        """Return the `stale` views that have other rows than before, encoded, by name."""
+        """Return the `stale` views whose rows have changed, encoded, by name."""
         data: dict[str, bytes] = {}
         if "queue" in stale:
             queue = queue_view(root, plan, shortages, jobs=self._jobs)
@@ -187,7 +187,7 @@ class Publisher:
         return data
 
     def _after(self, began: float, *, longest_s: float) -> float:
-        """Return when a view is due again that was begun at `began` and is made now."""
+        """Return when a view that was started at `began` and is built now is due again."""
         now = self._clock.monotonic()
         cost_s = now - began
         return now + max(self._every_s, min(COST_SHARE * cost_s, max(longest_s, 2 * cost_s)))
@@ -196,7 +196,7 @@ class Publisher:
         self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
     ) -> None:
         """
-        Publish `root` at once, whatever the pace: readers learn that nothing leads any more.
+        Publish `root` immediately: readers learn that nothing leads any longer.
 
         Raises:
             StoreError: Out of reach.
@@ -208,7 +208,7 @@ class Publisher:
             work()
 
     def _totals_of(self, root: Root, quota: Quota | None) -> Totals:
-        """Sum up all jobs, or return the sums of the last time if nothing they need has changed."""
+        """Sum up all jobs, or return the last sums if none of their inputs has changed."""
         of = (root.jobs, root.arrays, self._steady.of(root.machines), quota)
         if self._totals is None or any(a is not b for a, b in zip(of, self._totals[0])):
             self._totals = of, self._sums.of(root, quota)
@@ -238,7 +238,7 @@ class Publisher:
             return False
 
     def _forget(self) -> None:
-        """Publish every view anew, whatever the bucket has."""
+        """Publish every view again, even if the bucket has it."""
         self._published, self._made_of, self._lines = -1, {}, ()
 
     def _put(self, key: str, body: bytes, seq: int) -> None:
@@ -259,7 +259,7 @@ class Publisher:
                 return
 
     def _read(self, key: str) -> tuple[Version | None, int]:
-        """The version of the view in the bucket, and its commit; -1 if that is not known."""
+        """Return the version of the view in the bucket, and its commit; -1 if that is unknown."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -275,11 +275,10 @@ def pool_view(
     root: Root, pools: Mapping[str, Pool], shortages: tuple[Shortage, ...] = ()
 ) -> dict[str, Any]:
     """
-    Return every machine with its resources, what of them is used, and by which jobs.
+    Return every machine with its resources, which of them are used, and by which jobs.
 
-    `held` names the devices of each job on it, by type and index.
-
-    `shortages` are what providers lack or refuse now.
+    `held` names the devices of each job on it, by type and index. `shortages` are what providers
+    lack or refuse now.
     """
     used: dict[str, Amounts] = {}
     jobs: dict[str, list[str]] = {}
@@ -319,7 +318,7 @@ def pool_view(
 def _free_of(
     machine: Machine, used: Amounts, held: Mapping[str, Mapping[str, list[int]]]
 ) -> Amounts:
-    """Return what new jobs can get of `machine`: nothing of one that takes none."""
+    """Return what new jobs can get of `machine`: nothing if it accepts none."""
     if not machine.accepts:
         return NOTHING
     bad = {kind: set(indices) for kind, indices in machine.bad_devices.items()}
@@ -394,7 +393,7 @@ def status_view(
 
 
 def _budgets(root: Root, quota: Quota) -> Iterator[tuple[str, Any]]:
-    """Yield what each project and group may use in its period, and what it has used of it."""
+    """Yield what each project and group can use in its period, and what it has used of that."""
     for name, budget in sorted(quota.budgets.items()):
         used = budget.hours_spent(root.spent.get(name), root.now)
         yield (
@@ -420,7 +419,7 @@ def _overdue(root: Root) -> Iterator[str]:
 
 
 def _silences(root: Root) -> dict[str, int]:
-    """Return for how many steps machines are silent: their jobs' rows tell it at each."""
+    """Return for how many steps machines have been silent: their jobs' rows show each step."""
     return {
         machine.name: int((root.now - machine.heard_at) // TIME_STEP_S)
         for machine in root.machines.values()
