@@ -54,12 +54,12 @@ def audit(
     store: ObjectStore, clock: Clock, *, pace: Pace = LOCAL, since_s: float = inf
 ) -> tuple[Finding, ...]:
     """
-    Return the violations in this bucket, rule by rule; none when the bucket is whole.
+    Return the violations in this bucket, rule by rule; none if the bucket is consistent.
 
     Args:
         store: The bucket.
         clock: For the wait between the two surveys.
-        pace: The pace of a leader there: it bounds how long a write may stay half done.
+        pace: The pace of a leader there, which limits how long a write can stay half done.
         since_s: Objects that belong to nothing active are read only if they are at most this old.
 
     Raises:
@@ -165,7 +165,7 @@ def _was_accepted(seen: Survey, spec: SpecRecord) -> bool:
 
 
 def _is_pending(seen: Survey, spec: SpecRecord) -> bool:
-    """Whether the answer to the request of `spec` has yet to be written."""
+    """Whether the answer to the request of `spec` must still be written."""
     asked = layout.request(spec.project, spec.user, spec.ulid, "launch")
     is_waiting = any(entry.key == asked for entry in seen.inbox)
     return is_waiting or f"{spec.project}/{spec.user}/{spec.ulid}" in seen.root.answers
@@ -345,7 +345,7 @@ def _logs(seen: Survey) -> Broken:
 
 
 def _whole(segments: tuple[tuple[int, int], ...]) -> tuple[int, int]:
-    """The end of the segments without a gap, and the end of the last segment, in bytes."""
+    """Return the end of the segments without a gap, and the end of the last segment, in bytes."""
     end = 0
     for offset, size in sorted(segments):
         if offset != end:
@@ -431,7 +431,7 @@ def _configured(root: Root) -> Mapping[str, Pool]:
 
 
 def _running(root: Root) -> Iterator[tuple[JobRecord, int, int, HostPlace, HostState]]:
-    """(job, replica, host, place, state) of every host whose devices count as used."""
+    """Yield (job, replica, host, place, state) of every host whose devices count as used."""
     for job in root.jobs.values():
         if job.attempt is not None and job.is_admitted:
             for replica, host, place, state in job.attempt.each_host():

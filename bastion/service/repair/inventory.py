@@ -1,10 +1,10 @@
 """
-What providers have, held against what root knows: `bastion doctor`.
+The machines of providers compared with root: `bastion doctor`.
 
-Providers are listed before root is read. So a machine that is listed and not in root is an orphan,
-or was dropped in between; one that is of a later commit than root shows a root that is too old.
-Local pools are not listed: that acts on their machines, which is for the bastion beside them. Their
-agents ring twice a minute, so root tells which of them are silent.
+Providers are listed before root is read. So a machine that is listed but not in root is an orphan,
+or was dropped in between; a machine from a later commit than root's shows that root is too old.
+Local pools are not listed: that acts on their machines, which is for the bastion on their host.
+Their agents ring twice a minute, so root shows which of them are silent.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Odd:
     kind: Literal["orphan", "stranger", "absent", "silent", "unreachable", "rights"]
     """
     `orphan`: it exists and no record needs it. `stranger`: a later commit than root's named it, or
-    none did. `absent`: root has it ready and its provider does not. `silent`: a local machine whose
-    agent rings no more. `unreachable`: the pool, or the host of it that `zone` names. `rights`: the
-    pool, of which the identity in use may not make or delete machines.
+    none did. `absent`: root has it as ready but its provider does not have it. `silent`: a local
+    machine whose agent no longer rings. `unreachable`: the pool, or its host that `zone` names.
+    `rights`: a pool in which the identity in use cannot create or delete machines.
     """
     text: str = ""
     zone: str = ""
     price_per_hour: float = 0.0
-    """As `config/bastion.toml` says, else the list price; 0 where neither is known."""
+    """Price in `config/bastion.toml`, else the list price; 0 if neither is known."""
     is_list_price: bool = False
 
 
@@ -56,14 +56,14 @@ class Inspection:
     listed: Mapping[str, int]
     """Pool -> machines that its provider has."""
     unlisted: tuple[str, ...]
-    """Pools that were not looked at."""
+    """Pools that were not checked."""
     unchecked: Mapping[str, str]
-    """Pools whose rights could not be found out -> why."""
+    """Pools whose rights could not be determined -> why."""
     odd: tuple[Odd, ...]
 
 
 def listed_or_why(provider: Provider) -> tuple[Listed, ...] | str:
-    """List `provider`; in words what keeps it from that, if anything does."""
+    """List `provider`; return in words what prevents that, if anything does."""
     try:
         return provider.list()
     except ProviderError as error:
@@ -71,12 +71,12 @@ def listed_or_why(provider: Provider) -> tuple[Listed, ...] | str:
 
 
 def standing_count(listed: Iterable[Listed]) -> int:
-    """How many machines there are; some providers list what has ended for a time."""
+    """Return how many machines there are; some providers list ended ones for a time."""
     return sum(each.state != "gone" for each in listed)
 
 
 def lacking_or_why(provider: Provider) -> tuple[str, ...] | str:
-    """What the identity in use may not do; in words what keeps `provider` from telling."""
+    """Return what the identity in use cannot do, or in words why `provider` cannot say."""
     try:
         return provider.lacking() if isinstance(provider, TellsRights) else ()
     except ProviderError as error:
@@ -84,14 +84,14 @@ def lacking_or_why(provider: Provider) -> tuple[str, ...] | str:
 
 
 def unreached_hosts(pool: Pool, provider: Provider) -> Iterator[Odd]:
-    """The hosts of a pool that did not answer when it was listed."""
+    """Yield the hosts of a pool that did not answer when it was listed."""
     if isinstance(provider, TellsUnreached):
         for host, why in sorted(provider.unreached().items()):
             yield Odd(pool=pool.name, kind="unreachable", text=why, zone=host)
 
 
 def silent_machines(pool: Pool, machines: Mapping[str, Machine], now: float) -> Iterator[Odd]:
-    """The machines of a local pool whose agents ring no more."""
+    """Yield the machines of a local pool whose agents no longer ring."""
     for machine in machines.values():
         silent_s = now - max(machine.heard_at, machine.created_at)
         if machine.pool == pool.name and machine.heartbeat_s and silent_s > LOCAL_SILENT_S:
@@ -109,10 +109,10 @@ def odd_machines(
     unreached: Collection[str] = (),
 ) -> Iterator[Odd]:
     """
-    What is odd about one pool, given what its provider said before root was read.
+    Yield what is odd about one pool, given what its provider said before root was read.
 
-    The list prices are those of `now`, in seconds since 1970. Of machines in the zones `unreached`
-    nothing is known.
+    The list prices are those at `now`, in seconds since 1970. Nothing is known about machines in
+    the zones `unreached`.
     """
     if isinstance(listed, str):
         yield Odd(pool=pool.name, kind="unreachable", text=listed)
@@ -145,7 +145,7 @@ def odd_machines(
 def delete_orphans(
     odd: tuple[Odd, ...], opened: Callable[[str], Provider]
 ) -> Iterator[tuple[Odd, str]]:
-    """Delete every orphan of `odd`; each with why it could not be, or an empty text."""
+    """Delete every orphan in `odd`; yield each with why it was not deleted, or an empty text."""
     for each in odd:
         if each.kind == "orphan":
             try:

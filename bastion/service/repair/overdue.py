@@ -1,8 +1,8 @@
 """
 Overdue starts and ends: starts that no agent claimed, and claims without an `end`.
 
-Either leaves a job waiting for ever, or a hole in its history. Both are found in a `Survey` by the
-registers of an attempt. Nothing here writes.
+Either leaves a job waiting without end, or a hole in its history. Both are found in a `Survey` by
+the registers of an attempt. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Broken = Iterator[tuple[str, str]]
 
 
 def unclaimed(seen: Survey) -> Broken:
-    """Hosts whose start instruction is old and was never claimed, though their agent is alive."""
+    """Yield hosts with an old start instruction that their live agent never claimed."""
     for job in seen.root.jobs.values():
         attempt = job.attempt
         if attempt is None or attempt.stop is not None or not job.is_admitted:
@@ -48,7 +48,7 @@ def unclaimed(seen: Survey) -> Broken:
 
 
 def endless(seen: Survey) -> Broken:
-    """Claims and logs of attempts that are over and have no `end`."""
+    """Yield claims and logs of attempts that are over and have no `end`."""
     ends, claimed = set(), set()
     for key in seen.written:
         name = layout.parse_register(key)
@@ -106,7 +106,10 @@ def _state(hosts: tuple[tuple[HostState, ...], ...], name: RegisterName) -> Host
 
 
 def _instructed_at(seen: Survey, machine: Machine) -> float:
-    """When the oldest instructions to the life of `machine` were written; now if there are none."""
+    """
+    Return when the oldest instructions to the life of `machine` were written; now if there are
+    none.
+    """
     return seen.instructed_since.get((machine.name, machine.life), seen.now)
 
 

@@ -1,7 +1,7 @@
 """
 Restore a copy of root: list the copies, show what a restore would change, and commit it.
 
-It is for a root that was deleted, damaged or changed by hand. It resets no number (see
+It is for a root that was deleted, damaged or edited manually. It resets no number (see
 `bastion.service.repair.restored_root`), keeps what it replaces, and refuses while a bastion leads.
 """
 
@@ -49,8 +49,8 @@ _T = TypeVar("_T")
 SLACK_S = 60.0
 """
 How long before the copy an object may have been written and still count as later. A commit's time
-is the store's time carried forward, so an object written after it may bear a slightly older time.
-An object that is read in vain is known to the copy.
+is the store's time carried forward, so an object written after it can have a slightly older time.
+Reading an earlier object does no harm, because the copy knows it.
 """
 
 
@@ -107,7 +107,7 @@ class Restore:
     @property
     def patience_s(self) -> float:
         """
-        How long `commit` watches for a leader; 0 when there can be none.
+        How long `commit` watches for a leader; 0 if there can be none.
 
         A root that cannot be decoded may belong to a newer version with a cloud's lease.
         """
@@ -170,11 +170,11 @@ class Restore:
         try:
             create_same(self._store, key, data)
         except ConflictError:
-            return  # The hourly copy of this very commit exists, compressed differently.
+            return  # The hourly copy of this same commit exists, compressed differently.
 
 
 def _held(found: Object | None) -> Held | None:
-    """Decode the root that was read; None if there is none or it cannot be decoded."""
+    """Decode the root that was read; return None if there is none or it cannot be decoded."""
     if found is None:
         return None
     try:
@@ -186,9 +186,9 @@ def _held(found: Object | None) -> Held | None:
 
 def _copies(store: ObjectStore) -> Iterator[Copy]:
     """
-    Every copy of root, that of the latest commit first.
+    Yield every copy of root, that of the latest commit first.
 
-    Their times say nothing in a bucket whose objects were copied from another place.
+    Their times mean nothing in a bucket whose objects were copied from another place.
     """
     entries = _all(store, layout.SNAPSHOTS)
     named = [(name, entry) for entry in entries if (name := layout.parse_snapshot(entry.key))]
@@ -228,7 +228,10 @@ def _chosen(
 
 
 def _with_way_back(store: ObjectStore, copies: Sequence[Copy], error: RecordError) -> RecordError:
-    """`error` of a copy that a newer version wrote, with the newest copy that this one can read."""
+    """
+    Return `error` of a copy that a newer version wrote, with the newest copy that this one can
+    read.
+    """
     for copy in copies:
         with suppress(RecordError):
             _root_of(store, copy.key)
@@ -283,7 +286,7 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
 
 
 def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) -> Iterator[Ended]:
-    """How jobs of `copy` ended, if any job of it waits for others."""
+    """Yield how jobs of `copy` ended, if any job of it waits for others."""
     every = [*copy.jobs.values(), *(array.each for array in copy.arrays.values())]
     if not any(job.after for job in every):
         return
@@ -296,7 +299,7 @@ def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) 
 def _outcomes(
     store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]
 ) -> Iterator[tuple[str, Outcome]]:
-    """(task, outcome) of every task that has a final record and has not ended in `copy`."""
+    """Yield (task, outcome) of every task that has a final record and has not ended in `copy`."""
     for project, job in sorted(results):
         named = tasks_of_id(job)
         array = copy.arrays.get(named[0]) if named is not None else None
@@ -307,7 +310,7 @@ def _outcomes(
 
 
 def _outcome(store: ObjectStore, key: str) -> Outcome:
-    """The outcome in the final record of a task at `key`, which may be damaged."""
+    """Return the outcome in the final record of a task at `key`, which may be damaged."""
     try:
         found = decode(Result, _bytes(store, key) or b"", key=key)
         return Outcome(kind=OutcomeKind(found.outcome), text=found.text, code=found.code)
@@ -338,7 +341,7 @@ def _starts(
     copy: Root,
     results: frozenset[tuple[str, str]],
 ) -> Iterator[tuple[str, int, Start]]:
-    """(machine, life, start) of every start instruction since `copy` that has no `end`."""
+    """Yield (machine, life, start) of every start instruction since `copy` that has no `end`."""
     for entry in instructions:
         name = layout.parse_instructions(entry.key)
         if name is None or entry.modified_at < copy.now - SLACK_S:
@@ -360,7 +363,7 @@ def _starts(
 
 
 def _registered(store: ObjectStore) -> set[str]:
-    """Every job and task that a register names."""
+    """Return every job and task that a register names."""
     entries = (*_all(store, layout.RUNS), *_all(store, layout.BARRIERS))
     names = (layout.parse_register(entry.key) for entry in entries)
     return {name.job for name in names if name is not None}
@@ -371,7 +374,7 @@ def _submitted(
     answers: dict[str, Answer],
     results: frozenset[tuple[str, str]],
 ) -> Iterator[str]:
-    """Jobs of specs that were written since the copy and were neither refused nor have ended."""
+    """Yield jobs of specs written since the copy that were not refused and have not ended."""
     for spec in specs:
         answer = answers.get(layout.answer(spec.project, spec.user, spec.ulid))
         if answer is not None and not answer.accepted:
@@ -384,7 +387,7 @@ def _submitted(
 def _fresh(
     store: ObjectStore, prefix: str, kind: type[_T], since: float
 ) -> Iterator[tuple[str, _T]]:
-    """(key, record) of the objects below `prefix` that were written at `since` or later."""
+    """Yield (key, record) of the objects below `prefix` that were written at `since` or later."""
     for entry in _all(store, prefix):
         data = _bytes(store, entry.key) if entry.modified_at >= since - SLACK_S else None
         if data is not None:
@@ -404,7 +407,7 @@ def _all(store: ObjectStore, prefix: str) -> tuple[Entry, ...]:
 
 
 def _object(store: ObjectStore, key: str) -> Object | None:
-    """The object at `key`, or None where there is none."""
+    """Return the object at `key`, or None if there is none."""
     try:
         return store.read(key)
     except NotFoundError:
@@ -412,6 +415,6 @@ def _object(store: ObjectStore, key: str) -> Object | None:
 
 
 def _bytes(store: ObjectStore, key: str) -> bytes | None:
-    """The bytes of the object at `key`, or None where there is none."""
+    """Return the bytes of the object at `key`, or None if there is none."""
     found = _object(store, key)
     return None if found is None else found.data

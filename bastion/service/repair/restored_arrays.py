@@ -1,7 +1,7 @@
 """
 The arrays of a restored root: pure functions of the copy and of what the bucket shows since.
 
-A task with a final record counts as ended. A task of which an unknown attempt may run, or that was
+A task with a final record counts as ended. A task with an unknown attempt that may run, or that was
 cancelled since, is held like any other job. All others are as in the copy.
 """
 
@@ -54,7 +54,7 @@ def restored_arrays(
 
 
 def array_named(target: str) -> str:
-    """The array that `target` is or names tasks of; `target` itself where it is no array."""
+    """Return the array that `target` is or names tasks of; `target` itself if it is none."""
     named = tasks_of_id(target)
     return target if named is None else named[0]
 

@@ -7,7 +7,7 @@ registers, instructions, answers and events are still in the bucket. Four rules 
 * Numbers never go back: epoch, seq and the numbers of events and instructions continue above every
   number that was ever used, so that no new object can take the name of an old one.
 * A job with a final record is not restored.
-* A job is restored as held if an attempt of it may run that the copy does not know, or if its
+* A job is restored as held if it may have a running attempt that the copy does not know, or if its
   cancellation was accepted after the copy. That attempt is stopped, and an admin releases the job
   when it has ended.
 * A launch that was accepted after the copy and never started is requeued.
@@ -34,14 +34,14 @@ HELD_BY = "restore"
 EPOCHS_UNSEEN = 1_000
 SEQS_UNSEEN = 1_000_000
 """
-How far numbers jump when the root that is replaced cannot be read. That is above every number that
-it may have used since the newest object that shows its seq: a hundred commits a second for hours.
+How far numbers jump when the replaced root cannot be read. That is above every number that it may
+have used since the newest object that shows its seq: a hundred commits per second for hours.
 """
 
 
 @value
 class LaterObjects:
-    """What the bucket shows of the time after the copy."""
+    """What the bucket shows about the time after the copy."""
 
     seq: int
     """The highest commit that a copy or a view names."""
@@ -61,22 +61,22 @@ class LaterObjects:
     accepted: tuple[Accepted, ...] = ()
     """Launches that were accepted since and never started."""
     ended: tuple[Ended, ...] = ()
-    """How jobs of the copy with a final record ended, where other jobs wait for them."""
+    """How jobs of the copy with a final record ended, if other jobs wait for them."""
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """The outcomes of tasks of arrays that have a final record."""
 
 
 @value
 class RestoredRoot:
-    """The restored root, and what it changes for the jobs, for the admin who decides it."""
+    """The restored root, and what it changes for the jobs, for the admin who decides."""
 
     root: Root
     ended: tuple[str, ...] = ()
-    """Jobs of the copy that have a final record by now: they are not restored."""
+    """Jobs of the copy that now have a final record: they are not restored."""
     returned: tuple[str, ...] = ()
-    """Jobs that are active in the copy and not in the root that is replaced, if that is known."""
+    """Jobs that are active in the copy but not in the replaced root, if that is known."""
     lost: tuple[str, ...] = ()
-    """Jobs that are active or accepted now and not in the copy: they are lost."""
+    """Jobs that are active or accepted now but not in the copy: they are lost."""
     queued: tuple[str, ...] = ()
     """Jobs that were accepted since and never started: they are requeued."""
     held: tuple[str, ...] = ()
@@ -148,9 +148,9 @@ def restored_root(
 
 def _begun_in(replaced: Root | None) -> set[str]:
     """
-    Jobs and arrays that have an attempt or an end in the root that is replaced.
+    Return jobs and arrays that have an attempt or an end in the replaced root.
 
-    So may those that an earlier restore holds.
+    Jobs that an earlier restore holds may also have one.
     """
     if replaced is None:
         return set()
@@ -162,7 +162,7 @@ def _begun_in(replaced: Root | None) -> set[str]:
 
 
 def _held_as_in(replaced: Root, job: JobRecord) -> JobRecord:
-    """`job`, held or not as it is there: a user may have held or released it since it came."""
+    """Return `job`, held or not as in `replaced`: a user may have changed that since the copy."""
     known = replaced.jobs.get(job.id)
     return job if known is None else replace(job, held=known.held)
 
@@ -209,10 +209,10 @@ def _stop_unknown(
     machines: dict[str, Machine], unknown: Iterable[tuple[str, int, Start]]
 ) -> tuple[str, ...]:
     """
-    Add instructions that stop the `unknown` attempts, as a preemption: each can save its work.
+    Add instructions that stop the `unknown` attempts as a preemption, so each can save its work.
 
     A machine that root does not know is deleted by its pool. Processes of an older life are dead.
-    The result names every attempt of `unknown`.
+    The result names every attempt in `unknown`.
     """
     stops: dict[str, list[StopHost]] = defaultdict(list)
     stopped = []
@@ -245,7 +245,7 @@ def _stop_host(start: Start) -> StopHost:
 
 
 def _continued(copy: Root, later: LaterObjects, replaced: Root | None) -> Root:
-    """`copy` with the numbers, the history and the answers of the root that is replaced."""
+    """Return `copy` with the numbers, the history and the answers of the replaced root."""
     if replaced is not None:
         return replace(
             copy,

@@ -6,7 +6,7 @@ read before root, and objects that are written after it are read after root. An 
 may still be half done, so an audit reports only what two surveys show.
 
 Everything is listed. Objects from before a horizon that belong to nothing active are not read: the
-cost of reading all of them grows with the bucket's whole history. A list costs a thousandth of it.
+cost of reading all of them grows with the bucket's whole history. Listing costs a thousandth of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from bundler.lanes import in_lanes
 _T = TypeVar("_T")
 _PAGE = 1000
 _LANES = 16
-"""Reads at once: a cloud store takes tens of milliseconds for each and serves hundreds at once."""
+"""Parallel reads: a cloud store takes tens of milliseconds for each, and serves hundreds."""
 _WAY_BACK = "if a bastion ever led here: bastion restore lists the copies"
 
 Register = ClaimRegister | EndRegister | GoRegister
@@ -62,7 +62,7 @@ class Survey:
     segments: Mapping[int, tuple[Event, ...]]
     """Sealed events, by the number of the first."""
     history_from: int
-    """The number of the first event that was read, where older ones exist; else 0."""
+    """The number of the first event that was read, if older ones exist; else 0."""
     lives: Mapping[str, tuple[int, ...]]
     batches: Mapping[tuple[str, int], tuple[int, ...]]
     """Numbers of the batches of instructions, by machine and life."""
@@ -82,7 +82,7 @@ class Survey:
     """
     When each answer, spec, final record, register and life was written, by key.
 
-    Objects that were listed and not read are included.
+    This includes objects that were listed but not read.
     """
     logs: Mapping[str, tuple[tuple[int, int], ...]]
     """(offset, bytes) of every segment, by the prefix of its stream."""
@@ -163,7 +163,7 @@ class _Reader:
         self._horizon = self.root().now - since_s
 
     def all(self, prefix: str) -> tuple[Entry, ...]:
-        """Every object whose key begins with `prefix`."""
+        """Return every object whose key begins with `prefix`."""
         found: list[Entry] = []
         while page := self._store.list(
             prefix, start_after=found[-1].key if found else "", limit=_PAGE
@@ -177,7 +177,7 @@ class _Reader:
     def recent(
         self, entries: Iterable[Entry], is_active: Callable[[str], bool] = lambda _: False
     ) -> list[str]:
-        """The keys of the `entries` that are younger than the horizon, or active."""
+        """Return the keys of the `entries` that are younger than the horizon, or active."""
         return [
             entry.key
             for entry in entries
@@ -188,7 +188,7 @@ class _Reader:
         """
         Read the events that were sealed since the horizon, by the first number of each segment.
 
-        With them comes the number of the first event read, or 0 where none is older.
+        Also return the number of the first event read, or 0 if there are no older ones.
         """
         every = {
             first: entry
@@ -267,10 +267,10 @@ class _Reader:
             status = json.loads(self._data(layout.view("status")) or b"{}")
             return max(seq, int(status.get("seq", 0))), max(epoch, int(status.get("epoch", 0)))
         except (ValueError, TypeError, AttributeError):
-            return seq, epoch  # A damaged view is no finding: it is soon published again.
+            return seq, epoch  # A damaged view is not a finding: it is soon published again.
 
     def _data(self, key: str) -> bytes | None:
-        """The bytes of the object, or None if it was deleted since it was listed."""
+        """Return the bytes of the object, or None if it was deleted since it was listed."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -288,7 +288,7 @@ def _is_active(root: Root, key: str) -> bool:
 def _named(
     entries: Iterable[Entry], parse: Callable[[str], tuple[str, str] | None]
 ) -> frozenset[tuple[str, str]]:
-    """The names that `parse` finds in the keys of `entries`; other keys are left out."""
+    """Return the names that `parse` finds in the keys of `entries`; other keys are left out."""
     found = (parse(entry.key) for entry in entries)
     return frozenset(name for name in found if name is not None)
 
@@ -299,7 +299,7 @@ def _by_name(results: Mapping[str, Result]) -> dict[tuple[str, str], Result]:
 
 
 def _instructed_since(entries: Iterable[Entry]) -> dict[tuple[str, int], float]:
-    """When the oldest batch of each machine and life was written."""
+    """Return when the oldest batch of each machine and life was written."""
     found: dict[tuple[str, int], float] = {}
     for entry in entries:
         name = layout.parse_instructions(entry.key)

@@ -1,7 +1,7 @@
 """
-Whether everything of ours may be removed from a host of one's own, and by which pool it is reached.
+Whether everything of ours can be removed from your own host, and which pool's settings reach it.
 
-Pure: what the host itself holds is asked there.
+This module is pure: the host itself is queried elsewhere.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from bastion.service.config.inventory import HOST, plain_host
 from quota.amounts import NOTHING
 
 _WAYS = ("ssh_config", "folder", "python")
-"""Options of a pool that say how its hosts are reached and where things lie there."""
+"""Options of a pool that say how its hosts are reached and where files are on them."""
 
 
 def way_to(
     host: str, pools: Mapping[str, Pool], machines: Iterable[Machine], *, by: str = ""
 ) -> Pool:
     """
-    Return the pool, with `host` as its only one, by which the host is reached.
+    Return the pool by which the host is reached, with `host` as its only host.
 
     Args:
-        host: As OpenSSH knows it.
+        host: Its name for OpenSSH.
         pools: Those of the configuration.
         machines: Those of the records.
-        by: The pool whose settings lead there; needed where pools differ in them.
+        by: The pool whose settings lead to the host; needed if pools differ in them.
 
     Raises:
-        SpecError: The host is in use, or it is not known how it is reached.
+        SpecError: The host is in use, or how to reach it is unknown.
     """
     if not HOST.fullmatch(host):
         raise SpecError(f"{host!r} is not a name that OpenSSH takes, such as gpu1 or root@gpu1")
@@ -72,7 +72,7 @@ def way_to(
 
 
 def _until_left(machine: Machine) -> str:
-    """What makes `machine` leave the records."""
+    """Return what makes `machine` leave the records."""
     if machine.phase == MachinePhase.DELETING:
         return (
             "it leaves the records once its host has answered, or after the permit of its pool"

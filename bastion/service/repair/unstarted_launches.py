@@ -1,12 +1,12 @@
 """
 Launches that were accepted after a copy of root was made and never started: they are requeued.
 
-A launch is recreated from its spec only where the bucket proves that none of it ever started: it
-was accepted, no cancel of it was accepted, and no instruction, register, log or final record names
-any of its jobs. Every other launch needs a decision by an admin.
+A launch is recreated from its spec only if the bucket proves that none of it ever started: it was
+accepted, no cancel of it was accepted, and no instruction, register, log or final record names any
+of its jobs. Every other launch needs a decision by an admin.
 
-Launches with dependencies are left out, because the outcomes of these may be lost too. So are
-launches with `when_busy="fail"`: one that was accepted has started.
+Launches with dependencies are left out, because the outcomes of these may be lost too. Launches
+with `when_busy="fail"` are also left out: an accepted one has started.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def never_begun(
 def requeued(
     accepted: Iterable[Accepted], known: Collection[str]
 ) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
-    """The jobs and arrays of `accepted` as they joined the queue, except those in `known`."""
+    """Return the jobs and arrays of `accepted` as they joined the queue, without those `known`."""
     jobs: dict[str, JobRecord] = {}
     arrays: dict[str, ArrayRecord] = {}
     for each in accepted:
