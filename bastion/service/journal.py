@@ -1,7 +1,7 @@
 """
-The bastion's own log: designed lines on stderr, and in the bucket for when its machine is gone.
+The bastion's own log: lines on stderr, and in the bucket in case its machine is lost.
 
-The same problem again and again is one line, and a count when it changes.
+A problem that repeats is one line, with a count when it changes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bastion.records.root import Event
 from bastion.store import ObjectStore
 
 TAIL_BYTES = 64 * 1024
-"""Of the object that holds the latest lines."""
+"""Size of the object that holds the latest lines."""
 MOST_SAID = 1_000
-"""Problems that are remembered: some have a key of the inbox in their name, and never come back."""
+"""Maximum problems that are remembered: some name a key of the inbox, and never return."""
 Level = Literal["debug", "info", "warning"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning")
 MOST_ALIKE = 10
-"""Events of one kind in one commit that are lines of their own."""
+"""Maximum events of one kind in one commit that get their own lines."""
 _BAD = frozenset(
     {"failed", "lost", "timed_out", "out_of_memory", "setup_failed", "machine gone"}
     | {
@@ -42,22 +42,22 @@ _BAD = frozenset(
 _PASSING = frozenset({"shares", "draining", "ready", "exec", "machine greeted", "machine deaf"})
 """Events that only a developer looks for."""
 FLUSH_S = 10.0
-"""Between two writes to the bucket: a busy bastion says something in every turn."""
+"""Between two writes to the bucket: a busy bastion logs something in every turn."""
 _STDERR = "standard error"
-"""What a problem is about that keeps lines from `out`."""
+"""Names the problem that lines cannot be written to `out`."""
 REPEAT_S = 60.0
-"""A problem that goes on is said again after so long."""
+"""A continuing problem is logged again after this long."""
 
 
 class Journal:
     """
-    Lines about what the bastion does.
+    Log lines about what the bastion does.
 
     Args:
-        name: Of the bastion.
-        out: Where lines go at once, or None for nowhere.
+        name: Name of the bastion.
+        out: Where lines are written immediately, or None for nowhere.
         level: Lines below it are left out.
-        as_json: One JSON object a line, for programs that collect logs.
+        as_json: One JSON object per line, for programs that collect logs.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Journal:
         self._flushed_at = float("-inf")
         self._said: dict[str, tuple[str, float]] = {}
         self._over: set[str] = set()
-        """Those of them that are solved; should one come back, the pace of its lines is kept."""
+        """Those of them that are solved; if one returns, the pace of its lines continues."""
         self._lacks: dict[str, str] = {}
 
     def note(self, line: str, *, level: Level = "info", **fields: str) -> None:
-        """Say `line`; `fields` are names of it that programs look for, shown in JSON alone."""
+        """Log `line`; `fields` are names in it that programs look for, shown only in JSON."""
         if LEVELS.index(level) < self._least:
             return
-        line = _shown(line, but="\n")  # a traceback has lines of its own
+        line = _shown(line, but="\n")  # a traceback has its own lines
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall()))
         full = f"{stamp} {'' if level == 'info' else f'{level}: '}{line}\n"
         if self._as_json:
@@ -96,7 +96,7 @@ class Journal:
         self._print(full)
 
     def _print(self, full: str) -> None:
-        """Write to `out`; on a full disk, or a pipe that nothing reads, the bucket alone has it."""
+        """Write to `out`; on a full disk, or a pipe without a reader, only the bucket has it."""
         if self._out is None:
             return
         try:
@@ -111,9 +111,9 @@ class Journal:
 
     def tell_events(self, events: Iterable[Event]) -> None:
         """
-        Say what was committed: machines that came and went, jobs that started and ended.
+        Log what was committed: machines that came and went, jobs that started and ended.
 
-        Many events of one kind in one commit, as of the tasks of an array, are one line.
+        Many events of one kind in one commit, such as those of an array's tasks, are one line.
         """
         kinds: dict[str, list[Event]] = {}
         for event in events:
@@ -132,13 +132,13 @@ class Journal:
                 )
 
     def problem(self, what: str, error: Exception) -> None:
-        """Say that `what` met `error`, once a minute while it goes on."""
+        """Log that `what` met `error`, once a minute while it continues."""
         text = error.message if isinstance(error, BastionError) else f"{error!r}"
         now = self._clock.monotonic()
         self._over.discard(what)
         said = self._said.pop(what, None)
         if said is not None:
-            self._said[what] = said  # the latest last: what was not said for long goes first
+            self._said[what] = said  # the latest last: the oldest is dropped first
         if said is not None and said[0] == text and now - said[1] < REPEAT_S:
             return
         self._said[what] = (text, now)
@@ -150,31 +150,31 @@ class Journal:
         self.note(f"{what}: {text}{hint}", level="warning")
 
     def solved(self, what: str) -> None:
-        """`what` has succeeded: if it met a problem before, that is none any more."""
+        """Record that `what` has succeeded: an earlier problem with it is over."""
         if what in self._said:
             self._over.add(what)
 
     def met(self, what: str, trouble: str) -> None:
-        """`what` was tried again: it met `trouble`, or none where that is empty."""
+        """Record that `what` was tried again: it met `trouble`, or none if that is empty."""
         if trouble:
             self.problem(what, StoreError(trouble))
         else:
             self.solved(what)
 
     def lack(self, what: str, text: str) -> None:
-        """Say once that `what` lacks something until this bastion is started anew."""
+        """Log once that `what` lacks something until this bastion is restarted."""
         if self._lacks.get(what) != text:
             self._lacks[what] = text
             self.note(f"{what}: {text}", level="warning")
 
     def failure(self, what: str, error: Exception) -> None:
-        """Say that `what` met a bug of ours, with its traceback; the bastion goes on."""
+        """Log that `what` met a bug of ours, with its traceback; the bastion continues."""
         lines = traceback.format_exception(error)
         self.problem(what, BastionError(f"internal error: {''.join(lines).strip()}"))
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong in the last minute and goes on, and what is lacking, for `status`."""
+        """What went wrong in the last minute and continues, and what is missing, for `status`."""
         now = self._clock.monotonic()
         fresh = {
             what: text
@@ -185,7 +185,7 @@ class Journal:
 
     def flush(self, store: ObjectStore) -> Callable[[], None] | None:
         """
-        Return the work that writes what was said since the last flush, or None if none is due.
+        Return the work that writes what was logged since the last flush, or None if none is due.
 
         The lines are a create-only segment named by the time, and the tail object is replaced.
         """
@@ -207,9 +207,9 @@ class Journal:
 
 def _shown(text: str, *, but: str = "") -> str:
     """
-    Return `text` with control characters escaped: users write a part of it, and servers another.
+    Return `text` with control characters escaped: parts of it come from users and servers.
 
-    A line break would begin a line that the bastion never said.
+    A line break would start a line that the bastion never wrote.
     """
     if text.isprintable():
         return text
@@ -230,7 +230,10 @@ def _replace(store: ObjectStore, key: str, data: bytes) -> None:
 
 
 def _quietly(write: Callable[[], object]) -> None:
-    """Its own log is the one thing the bastion may lose a race for."""
+    """
+    Do `write`, and ignore a failure: the bastion's own log is the one object it can lose a race
+    for.
+    """
     try:
         write()
     except (ConflictError, StoreError):

@@ -1,11 +1,11 @@
 """
 The leader's turn, `Leader.turn`: read, apply, decide, commit, act.
 
-A turn starts from the root that the leader holds and ends in at most one commit. No action begins
-before the commit that asks for it. A turn that fails is discarded, and the next one starts from the
-same root. A lost swap of root means that another bastion leads, and this one stops at once.
+A turn starts from the root that the leader holds and ends in at most one commit. No action starts
+before the commit that requires it. A turn that fails is discarded, and the next one starts from the
+same root. A lost swap of root means that another bastion leads, and this one stops immediately.
 
-What each step calls lies in a folder of its own:
+Each step calls the code in its own folder:
 
 1. Read: `config/admin_files`, `intake/inbox`, `act/notifications`, `act/machines` for listings.
 2. Apply: `intake/bells`, `monitors`, `intake/requests`, `draft/`, `bastion/pool`.
@@ -67,9 +67,9 @@ SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
 DAY_S = 86400.0
 SEAL_AFTER_S = 60.0
-"""Events wait at most this long in root before they are sealed."""
+"""The longest time that events wait in root before they are sealed."""
 _DELETE = "delete "
-"""Begins the lane's key of a deletion from the inbox."""
+"""Prefix of the lane's key for a deletion from the inbox."""
 
 
 class Leader:
@@ -80,8 +80,8 @@ class Leader:
         notifier: Delivers notifications to webhooks.
         lane: Runs actions on the store; inline in the simulation.
         spec_lane: Reads the inbox, and writes specs before a commit names them.
-        nonce: Fresh names for commits and attempts.
-        compaction: Of the history; None: the history stays in the log.
+        nonce: Returns fresh names for commits and attempts.
+        compaction: Compacts the history; None: the history stays in the log.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Leader:
         """Whether the history says that this bastion leads: only a commit has the store's time."""
         files.adopt(held.root)
         self._charges_by = files.quota
-        """The quota file of the last commit: what was held since then is charged by it."""
+        """The quota file of the last commit, which applies to what was held since then."""
 
     @property
     def now(self) -> float:
@@ -146,7 +146,8 @@ class Leader:
     @paused()
     def turn(self) -> bool:
         """
-        Take one turn; True when something moved. Python's garbage collector waits until it ends.
+        Take one turn; return True if something changed. Python's garbage collector waits until it
+        ends.
 
         Raises:
             FencedError: Another bastion leads now.
@@ -189,7 +190,7 @@ class Leader:
         # 4. Commit, if there is anything to commit or the lease is due.
         self._guarded("shares", self._tell_shares, draft)
         draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
-        # A bell counts too: one that told this leader nothing may be news to the next one.
+        # A bell counts too: one without news for this leader may be news to the next one.
         if draft.is_changed or inbox.bells or self._is_lease_due():
             self._commit(draft)
             self._is_told = True
@@ -204,7 +205,7 @@ class Leader:
 
     def give_up(self) -> None:
         """
-        Let another bastion lead at once: the last commit of a graceful stop.
+        Let another bastion lead immediately: the last commit of a graceful stop.
 
         Raises:
             FencedError: Another bastion leads already.
@@ -216,7 +217,7 @@ class Leader:
         try:
             self._publisher.publish_last(self.held.root, self._plan, self._files, ())
         except StoreError as error:
-            self._journal.problem("views", error)  # readers learn of the stop by its silence
+            self._journal.problem("views", error)  # readers notice the missing updates
 
     def close(self) -> None:
         """Start no more actions: those that are not under way are left to the next leader."""
@@ -228,11 +229,11 @@ class Leader:
         self._machines.close()
 
     def settle(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for actions under way: their results likely move something."""
+        """Wait up to `timeout_s` for actions under way: their results probably change something."""
         self._lane.settle(timeout_s)
 
     def has_refusals(self) -> bool:
-        """Whether a turn could act on a provider's refusal now: it places the jobs elsewhere."""
+        """Whether a turn could act on a provider's refusal now, by placing the jobs elsewhere."""
         since_commit_s = self._clock.monotonic() - self._synced_at
         return since_commit_s >= self._pace.commit_s and self._machines.is_refused()
 
@@ -241,9 +242,9 @@ class Leader:
         Return how long to wait before the next turn.
 
         Args:
-            moved: The last turn moved something.
-            busy: Something moved lately.
-            is_told: News ends the wait: then only actions under way are worth a poll.
+            moved: The last turn changed something.
+            busy: Something changed recently.
+            is_told: News ends the wait, so only actions under way are worth a poll.
         """
         is_polling = busy and (not is_told or self._lane.has_work())
         poll_s = self._pace.busy_poll_s if is_polling else self._pace.idle_poll_s
@@ -267,7 +268,7 @@ class Leader:
             self._journal.met(key, trouble)
 
     def _read_inbox(self) -> InboxBatch:
-        """Read the new requests and bells; a request that is refused anyway is not read."""
+        """Read the new requests and bells, except for requests that are refused by name."""
         rules, owners = self._files.rules, Owners(self.held.root)
         inbox = self._inbox_reader.read(
             skip=self._is_absorbed,
@@ -289,7 +290,8 @@ class Leader:
         Whether committed state has absorbed the object of the inbox at `key`.
 
         An earlier leader's commit may have answered a request that is still there. It is read only
-        once that answer is in the bucket: read before and applied after, it would count twice.
+        once that answer is in the bucket: if it were read before and applied after, it would count
+        twice.
         """
         name = layout.parse_request(key)
         answered = name is not None and key_of_answer(name) in self.held.root.answers
@@ -324,7 +326,7 @@ class Leader:
         return apply_portion(inbox.requests, apply, most_jobs=most, named=draft.by_launch.named)
 
     def _settle_dependencies(self, draft: Draft) -> None:
-        """Tell the jobs that wait for others what has become of these."""
+        """Tell jobs that wait for others how these ended."""
         self._guarded("dependencies", settle, draft)
 
     def _watch(self, draft: Draft) -> None:
@@ -346,7 +348,7 @@ class Leader:
 
     def _schedule(self, draft: Draft, absorbed: list[ReadRequest]) -> tuple[Plan | None, bool]:
         """
-        Apply a new plan to `draft` if one is due; return it, and whether it moves anything.
+        Apply a new plan to `draft` if one is due; return it, and whether it changes anything.
 
         The specs of the launches in `absorbed` that are not refused are written.
         """
@@ -389,7 +391,7 @@ class Leader:
         return self._cycles.plan(snapshot, draft.now)
 
     def _tell_shares(self, draft: Draft) -> None:
-        """Tell the history what projects own: when the quota file changed, and once a day."""
+        """Record in the history what projects own: when the quota file changed, and once a day."""
         root, quota = draft.root, self._files.quota
         is_new_day = root.now // DAY_S != draft.now // DAY_S
         if quota is not None and (is_new_day or self._files.quota_text != root.quota_text):
@@ -421,7 +423,7 @@ class Leader:
         self._charges_by = self._files.quota
 
     def _know(self, draft: Draft) -> None:
-        """Keep what `draft` knows of the jobs that are committed now, so that none looks again."""
+        """Keep what `draft` knows about the jobs that are now committed, to avoid a new search."""
         self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
         self._queued = +draft.queued
 
@@ -487,7 +489,7 @@ class Leader:
             self._lane.submit(f"{_DELETE}{key}", work)
 
     def _guarded(self, what: str, work: Callable[..., object], *arguments: object) -> None:
-        """Do `work`; if it fails, the rest of the turn goes on."""
+        """Do `work`; if it fails, the rest of the turn continues."""
         try:
             work(*arguments)
         except (StoreError, LeaseError):

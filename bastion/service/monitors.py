@@ -1,8 +1,8 @@
 """
-`Monitors`: the monitors of all admitted jobs, each called only when it may have something to say.
+`Monitors`: the monitors of all admitted jobs, each called only when it may have a result.
 
-A monitor is a pure function of its job, of where the machines stand and of the time. It is not
-called again while all three say the same: a turn that moved ten jobs of a thousand costs ten.
+A monitor is a pure function of its job, the state of the machines and the time. It is not called
+again while all three mean the same: a turn that changed ten jobs of a thousand calls ten.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from bastion.service.draft.machines.health import cordon_suspect
 from bastion.service.draft.root_draft import Draft
 
 _Standing: TypeAlias = tuple[Options, frozenset[tuple[str, MachinePhase, int]]]
-"""All that a monitor reads beside its job: the options, and (name, phase, life) of each machine."""
+"""All that a monitor reads besides its job: the options; (name, phase, life) of each machine."""
 
 
 class Monitors:
     """
-    The monitors of the jobs of one leader.
+    The monitors of one leader's jobs.
 
     Args:
-        guarded: Does a piece of work of the given name, and reports its failure.
+        guarded: Does a piece of work with the given name, and reports its failure.
     """
 
     def __init__(self, guarded: Callable[..., object]) -> None:
         self._guarded = guarded
         self._standing: _Standing | None = None
         self._quiet: dict[str, tuple[JobRecord, float]] = {}
-        """Jobs about which nothing followed, and until when time alone changes nothing of that."""
+        """Jobs without results, and the time until which time alone changes nothing about that."""
         self._names: frozenset[str] = frozenset()
         self._steady_since = 0.0
-        """In the store's seconds: since when commits have followed each other without a gap."""
+        """The time, in the store's seconds, since which commits have had no gap."""
         self._undue: dict[str, JobRecord] = {}
         """Jobs that required no write, as long as the same machines exist."""
 

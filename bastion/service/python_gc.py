@@ -1,8 +1,8 @@
 """
-A pause of Python's garbage collector while a turn is taken.
+A pause of Python's garbage collector during a turn.
 
-A turn makes tens of thousands of values, hardly any of them in reference cycles. Without the pause
-the collector would walk the whole state several times before the turn is committed.
+A turn creates tens of thousands of values, hardly any of them in reference cycles. Without the
+pause the collector would scan the whole state several times before the turn is committed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Pause garbage collection on every thread inside; reference counting goes on."""
+    """Pause garbage collection on every thread inside; reference counting continues."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

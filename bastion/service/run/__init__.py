@@ -1,8 +1,8 @@
 """
-The process of one bastion: it is composed, elected, run and stopped.
+The process of one bastion: how it is composed, elected, run and stopped.
 
-In come `ServeSettings` from the command line; out comes an exit code. Read `serve` first (the loop
-around the leader's turns), then `election` (taking over root, where `own_process` tells whether a
-leader of this machine has ended), `stopping` (signals and deadlines) and `compose` (which adapters
-and lanes a bastion is made of).
+The input is `ServeSettings` from the command line; the output is an exit code. Read `serve` first
+(the loop around the leader's turns), then `election` (taking over root; `own_process` says whether
+a leader on this machine has ended), `stopping` (signals and deadlines) and `compose` (the adapters
+and lanes of a bastion).
 """

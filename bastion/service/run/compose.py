@@ -43,7 +43,7 @@ from bastion.store.open import address_of, open_watch
 from bastion.store.probe import probe
 
 WEBHOOK_WORKERS = 16
-"""Webhooks that may hang at the same time before others wait, at most for one deadline."""
+"""Webhooks that can hang at the same time before others wait, at most for one deadline."""
 _QUOTA_HINT = "write a path, or a URL as gs://PRIVATE/quota.toml"
 PROVIDER_WORKERS = 4
 """Threads of each pool's lane."""
@@ -63,7 +63,7 @@ def compose(
         settings: From the command line.
         is_stopping: Whether the process was asked to stop.
         is_over: Whether the time to stop has run out. None: it never does.
-        nonce: Fresh names for commits and attempts.
+        nonce: Returns fresh names for commits and attempts.
 
     Raises:
         SpecError: A URL is malformed or of an unknown kind.
@@ -82,7 +82,7 @@ def compose(
 
     def lead(held: Held) -> Leader:
         write_readme(store)
-        # A term shares no state with the one before: another bastion may have led in between.
+        # A term shares no state with the previous one: another bastion may have led in between.
         opener = _pool_opener(settings, store, journal, bucket=held.root.bucket)
         machines = Machines(clock, journal, opener, listing_s=settings.pace.listing_s)
         webhooks = ThreadLane("webhooks", workers=WEBHOOK_WORKERS)
@@ -151,7 +151,7 @@ def _election(
 
 
 def _meter(settings: ServeSettings, journal: Journal) -> Meter:
-    """The meter that answers Prometheus; where it cannot, the bastion goes on without it."""
+    """Return the meter that answers Prometheus; if it cannot, the bastion continues without it."""
     port, host = settings.metrics_port, settings.metrics_host
     if port is None:
         return NO_METER
@@ -173,7 +173,7 @@ def _meter(settings: ServeSettings, journal: Journal) -> Meter:
 
 
 def _compaction(settings: ServeSettings, journal: Journal) -> Compaction | None:
-    """Return what compacts the history; None without DuckDB, and then the log keeps all of it."""
+    """Return the compaction of the history; None without DuckDB: the log then keeps all of it."""
     if not has_duckdb():
         journal.lack(
             "history",
@@ -196,7 +196,7 @@ def _probe(
     """
     Probe `store` once it can be reached and has room.
 
-    A bastion may be started during an outage, or on a full disk; then it waits. Any other refusal
+    A bastion may be started during an outage or on a full disk; then it waits. Any other refusal
     ends it.
     """
     told: StoreError | None = None
@@ -207,7 +207,7 @@ def _probe(
         except StoreError as error:
             if isinstance(error, StoreRefusedError) and not isinstance(error, StoreFullError):
                 raise
-            # Each try names an object of its own, so each would be another problem.
+            # Each try names a new object, so each would be another problem.
             told = told if told and type(told) is type(error) else error
             journal.problem("store", told)
             clock.sleep(STORE_RETRY_S)
@@ -217,8 +217,8 @@ def _store(settings: ServeSettings) -> ObjectStore:
     """
     Open the bucket; a folder without one gets a new bucket, unless this one had machines before.
 
-    A bucket in a folder has machines on its own machine only. If there are some and the folder is
-    empty, it is likely not mounted. A new bucket in its place would take over its machines.
+    A bucket in a folder has machines only on its own machine. If there are some and the folder is
+    empty, it is probably not mounted. A new bucket in its place would take over its machines.
     """
     known = machines_of(settings.machines_dir, settings.root_url, is_own=True)
     return open_store(settings.root_url, makes_root=not known)
@@ -240,7 +240,7 @@ def _admin_files(
 
 
 def _place_in_words(said: str) -> str:
-    """Where `--quota` says that the quota file is; empty where it says nothing."""
+    """Return where `--quota` says that the quota file is; empty without that flag."""
     if not said:
         return ""
     place = as_url(said)

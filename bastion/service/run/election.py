@@ -1,7 +1,7 @@
 """
 The election: one bastion takes over root and becomes the leader.
 
-The lease is for liveness only. Safety under two bastions comes from the conditional write of root,
+The lease is only for liveness. Safety under two bastions comes from the conditional write of root,
 the registers and confirmed deletions. A standby compares no clocks: it takes over when root's
 version has not changed for `PATIENCE` times the lease on its own clock.
 """
@@ -22,9 +22,9 @@ PATIENCE = 1.25
 """In leases. A leader renews after a third of the lease, so it has missed at least three."""
 PATIENCE_AFTER_BOOT = 0.5
 """
-The same for a leader of the candidate's own name and host, of another boot: most likely its own
-past. But two machines may have both by mistake, and then each would take the lead from the other
-for ever. One that lives is seen to renew within this time.
+The same for a leader with the candidate's own name and host but another boot: probably its own
+past. But two machines may have both by mistake, and then each would keep taking the lead from the
+other. A living leader renews visibly within this time.
 """
 
 
@@ -42,13 +42,13 @@ class Candidate:
 
 class Election:
     """
-    The election of a leader for one root, as one candidate takes part in it.
+    The election of a leader for one root, from one candidate's side.
 
     Args:
         is_alive: Whether the process with this pid and start time still runs on this host.
-        old_name: Of a bucket that is older than buckets' own names: what its machines carry.
-        address: Of the bucket.
-        is_moved: An admin says that the bucket has moved here, and that it is no copy.
+        old_name: For a bucket that is older than buckets' own names: the name on its machines.
+        address: Address of the bucket.
+        is_moved: An admin says that the bucket has moved here and is not a copy.
     """
 
     def __init__(
@@ -119,8 +119,9 @@ class Election:
         """
         Create the first root, without a leader.
 
-        It has no time: its first leader sets the store's, since this machine's may be wrong. Where
-        a bastion has left any object there was a root before, and no number may start again.
+        It has no time: its first leader sets the store's time, since this machine's may be wrong.
+        If a bastion has left any object there, a root existed before, and no number can start
+        again.
         """
         if trace := self._writer.a_trace():
             return self._read_again(trace)
@@ -144,7 +145,7 @@ class Election:
         """
         Refuse the lead of a copied bucket: it would delete machines that obey the original.
 
-        Local machines do not count: they are found by a folder of their own, and end with theirs.
+        Local machines do not count: they are found through their own folder, and end with it.
         """
         theirs = sorted(m.name for m in old.machines.values() if m.zone or m.permit_s)
         is_here = old.address in ("", self._address) or not self._address

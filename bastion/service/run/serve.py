@@ -2,7 +2,7 @@
 The loop of one bastion: it waits for the lead, leads, and gives the lead up.
 
 The loop holds no state that a restart would need. SIGTERM and SIGINT end it after the current turn,
-with a last commit that lets another bastion lead at once.
+with a last commit that lets another bastion lead immediately.
 
 The loop starts after the store has answered once. From then on no refusal by the store ends it: a
 permission that is being changed, or a full disk, is logged as a problem and retried.
@@ -33,10 +33,10 @@ BUSY_FOR_S = 2.0
 SLICE_S = 0.2
 """The longest sleep between two checks for a stop."""
 _STORE = "store"
-"""What a problem is about that keeps a whole turn, or the election, from the bucket."""
+"""Names the problem that keeps a whole turn, or the election, from the bucket."""
 STORE_RETRY_S = 1.0
 MOST_FAILURES = 20
-"""Turns in a row that may fail by a bug. After them the process ends, so that a new one starts."""
+"""Consecutive turns that can fail because of a bug before the process ends, to be restarted."""
 
 
 class Service:
@@ -44,10 +44,10 @@ class Service:
     Leads one root whenever it holds the lease.
 
     Args:
-        lead: Makes the leader of a root that was just taken over.
+        lead: Returns the leader of a root that was just taken over.
         is_stopping: Whether the process was asked to stop.
         is_over: Whether the time to stop has run out: then the lead is not given up.
-        standby: Wait for the lead without a limit, and again after it was lost.
+        standby: Wait for the lead without a time limit, and again after losing it.
         watch: Ends the pause between two turns when the inbox has something new.
     """
 
@@ -205,7 +205,7 @@ class Service:
         return 0
 
     def _await_news(self, leader: Leader, seconds: float) -> None:
-        """Sleep for `seconds`, or until there is something to do or the process is to stop."""
+        """Sleep for `seconds`, or until there is something to do or the process must stop."""
         until = self._clock.monotonic() + seconds
         while not self._is_stopping():
             left = until - self._clock.monotonic()

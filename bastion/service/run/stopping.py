@@ -2,9 +2,9 @@
 SIGTERM and SIGINT: a graceful stop, with a deadline that no store can delay.
 
 A stop has two deadlines. After `GIVE_UP_S` a commit that is still in doubt is abandoned, and the
-process ends by itself. After `STOP_S`, or at a second signal, the process exits at once, because
-the main thread may hang in a read that checks no flag. Nothing is lost: a bastion may be killed at
-any time, and the next one waits until the lease is over.
+process ends on its own. After `STOP_S`, or at a second signal, the process exits immediately,
+because the main thread may hang in a read that checks no flag. Nothing is lost: a bastion can be
+killed at any time, and the next one waits until the lease is over.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, Self
 from bastion.clock import Clock
 
 GIVE_UP_S = 5.0
-"""For the last commit: a store that answers needs one second, or two when it is busy."""
+"""Time for the last commit: a store that answers needs one second, or two when it is busy."""
 STOP_S = 8.0
-"""Until the process exits in any case: less than the 10 s after which `docker stop` kills."""
+"""Time until the process exits in any case: less than the 10 s after which `docker stop` kills."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -79,7 +79,7 @@ class Stopping:
         except TimeoutError:
             why = f"not done {STOP_S:g} s after it was asked to stop"
         line = f"{why}: exits with the lead; the next bastion waits until the lease is over\n"
-        with suppress(OSError):  # on a full disk it exits all the same
+        with suppress(OSError):  # on a full disk it still exits
             os.write(2, line.encode())
         os._exit(1)
 
