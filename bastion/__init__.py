@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as in typing, which takes eight times as long to load as all the rest
+TYPE_CHECKING = False  # as in typing, which takes eight times as long to load as everything else
 if TYPE_CHECKING:
     from bastion.admin import Admin
     from bastion.client import (

@@ -68,7 +68,7 @@ def serve(
     settings = ServeSettings(
         root_url=root,
         name=name or socket.gethostname(),
-        # Absolute: agents start in folders of their own.
+        # Absolute: agents start in their own folders.
         machines_dir=(machines_dir or default_machines_dir(root)).absolute(),
         quota_url=quota,
         standby=standby,

@@ -110,7 +110,7 @@ class ArrayRecord:
 def new_array(
     each: JobRecord, tasks: Indices, *, at_once: int | None, max_failures: int | None = None
 ) -> ArrayRecord:
-    """Return an array whose tasks all wait, and are all held if `each` is."""
+    """Return an array whose tasks all wait; all are held if `each` is."""
     return ArrayRecord(
         each=replace(each, held=""),
         tasks=tasks,

@@ -42,7 +42,7 @@ class SpecError(BastionError, ValueError):
     The user's input is wrong (also a ValueError, so that pydantic collects several).
 
     Args:
-        problems: Every problem found, each beginning with the path of its field.
+        problems: Every problem found, each starting with the path of its field.
     """
 
     def __init__(self, *problems: str, hint: str = "") -> None:

@@ -62,7 +62,7 @@ FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind
 
 @value
 class Outcome:
-    """How a job or an attempt ended: its kind, a sentence, and the numbers behind it."""
+    """How a job or an attempt ended: its kind, a sentence, and the details."""
 
     kind: OutcomeKind
     text: str
@@ -70,7 +70,7 @@ class Outcome:
     """Exit code of the process that decided the outcome; negative for a signal."""
     replica: int | None = None
     dropped_bytes: int = 0
-    """Bytes that its processes wrote and that are in no log."""
+    """Bytes that its processes wrote but that are in no log."""
 
 
 @value
@@ -90,7 +90,7 @@ class ReplicaPlace:
 
 
 Placement = tuple[ReplicaPlace, ...]
-"""Replica by replica; index = replica index."""
+"""By replica index."""
 
 
 @value
@@ -149,7 +149,7 @@ class End:
     by_machine: bool = False
     """Its machine could start neither it nor any other job: a full disk, no memory."""
     dropped_bytes: int = 0
-    """Bytes that are in no log, because the disk was full or a log reached its limit."""
+    """Bytes that are in no log because the disk was full or a log reached its limit."""
     utilisation: Utilisation | None = None
     """Its use of the machine; None: it was too short, or nothing was sampled."""
 

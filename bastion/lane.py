@@ -66,7 +66,7 @@ class Lane(Protocol):
 
 
 class InlineLane:
-    """Does the work in `submit`. It catches `Exception` only: a simulated crash passes through."""
+    """Does the work in `submit`. It catches only `Exception`: a simulated crash passes through."""
 
     def __init__(self) -> None:
         self._done: list[Done] = []

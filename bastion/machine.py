@@ -115,7 +115,7 @@ class Warm:
 
     machines: int
     until: float
-    """In the store's seconds."""
+    """End of the wish, in the store's seconds."""
     by: str
 
 

@@ -20,8 +20,7 @@ class Admitted:
 @value
 class Withdrawn:
     """
-    The attempt is given up before any of its hosts got an instruction: its machines are not
-    created.
+    The attempt is given up before any of its hosts got an instruction: it gets no machines.
 
     No agent can have heard of such an attempt, so no register needs to be revoked.
     """

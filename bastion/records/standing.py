@@ -11,8 +11,7 @@ NAMED_IN = {"queue": "views_seq", "pool": "pool_seq"}
 
 def true_until(view: Mapping[str, Any], status: Mapping[str, Any], name: str) -> float:
     """
-    Return the time until which the view called `name` is known to be true, in the store's Unix
-    seconds.
+    Return the time until which the view `name` is known to be true, in the store's Unix seconds.
 
     A later status that names its commit means that no row has changed since. A bastion that has
     built its rows again and found them equal holds a view of a later commit.

@@ -67,8 +67,9 @@ def with_tasks(
     most: int,
 ) -> Mapping[str, JobRecord]:
     """
-    Return `jobs` with the waiting tasks of `arrays` that the scheduler must see, without those that
-    must wait for a sibling.
+    Return `jobs` with the waiting tasks of `arrays` that the scheduler must see.
+
+    Tasks that must wait for a sibling are left out.
 
     Args:
         jobs: All job records.

@@ -19,7 +19,7 @@ from bastion.records.root import Root
 from bastion.service.journal import Journal
 
 FIRST_S = 300.0
-"""Before the first compaction of a new leader: a restart has more urgent work."""
+"""Wait before the first compaction of a new leader: a restart has more urgent work."""
 EVERY_S = 3600.0
 LIMIT_S = 1800.0
 """Limit of one compaction: a bucket of years takes minutes, and the rest is done the next time."""

@@ -230,10 +230,7 @@ def _replace(store: ObjectStore, key: str, data: bytes) -> None:
 
 
 def _quietly(write: Callable[[], object]) -> None:
-    """
-    Do `write`, and ignore a failure: the bastion's own log is the one object it can lose a race
-    for.
-    """
+    """Do `write`, and ignore a failure: only for its own log can the bastion lose a race."""
     try:
         write()
     except (ConflictError, StoreError):

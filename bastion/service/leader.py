@@ -146,8 +146,7 @@ class Leader:
     @paused()
     def turn(self) -> bool:
         """
-        Take one turn; return True if something changed. Python's garbage collector waits until it
-        ends.
+        Take one turn; return True if something changed. Python's garbage collector is paused.
 
         Raises:
             FencedError: Another bastion leads now.

@@ -25,15 +25,15 @@ from bastion.value import value
 from quota.amounts import Amounts
 
 MAX_TEXT_CHARACTERS = 1_000
-"""Per text about a host or its devices: a few lines. Root holds it."""
+"""Maximum per text about a host or its devices: a few lines. Root holds it."""
 MAX_LABELS = 100
-"""Per machine."""
+"""Maximum number of labels of a machine."""
 MAX_DEVICES = 1_024
-"""Per type and machine: the largest machines have 64."""
+"""Maximum devices per type and machine: the largest machines have 64."""
 MAX_REPORTED = 32
-"""Numbers per report: root holds them while the job is active."""
+"""Maximum numbers per report: root holds them while the job is active."""
 MAX_REPORTED_CHARACTERS = 64
-"""Per name of a reported number."""
+"""Maximum length of a reported number's name."""
 MAX_STEPS = 16
 """Maximum boot steps of a new machine, from its start to its first hello."""
 MAX_STEP_S = 7 * 86400.0
@@ -250,7 +250,7 @@ class Interruption:
 
 
 def reclaimed_by(machine: str) -> str:
-    """Return the cause of the stop on `machine`; the bastion and the agent tell a job the same."""
+    """Return the cause of the stop on `machine`, the same from the bastion and the agent."""
     return f"the provider, which takes back machine {machine}"
 
 

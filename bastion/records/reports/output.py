@@ -22,7 +22,7 @@ from bastion.store.port import Entry, ObjectStore
 from bastion.value import value
 
 PART_BYTES = 16 << 20
-"""Per part of a file: bounds memory, and the bytes sent again when a large file changes."""
+"""Size of each part of a file: limits memory, and bytes sent again when a large file changes."""
 
 
 @value
@@ -30,7 +30,7 @@ class SavedFile:
     """One file of an output directory."""
 
     path: str
-    """Relative, `/`-separated."""
+    """Relative, separated by `/`."""
     parts: tuple[str, ...] = ()
     """Digests of its parts, in order; each part but the last has `PART_BYTES`."""
     executable: bool = False

@@ -16,7 +16,7 @@ MAX_LINE_CHARACTERS = 500
 
 @value
 class ClaimRegister:
-    """CLAIMED by an agent, or REVOKED by the bastion; `write_id` tells which write won."""
+    """CLAIMED by an agent, or REVOKED by the bastion; `write_id` shows which write won."""
 
     schema: Literal[1] = 1
     write_id: str

@@ -37,7 +37,7 @@ _RATE = 1e13
 
 @value
 class DeviceUse:
-    """One device at one time."""
+    """One device at one moment."""
 
     index: int
     """Its index, as its driver counts it."""
@@ -125,7 +125,7 @@ class ForeignProcess:
 
 @value
 class MachineUse:
-    """The use of one machine at one time."""
+    """The use of one machine at one moment."""
 
     schema: Literal[1] = 1
     machine: str
@@ -150,7 +150,7 @@ class MachineUse:
 @value
 class UsageSegment:
     """
-    Some minutes of samples of one host: columns of equal length, so that they pack well.
+    Some minutes of samples of one host: columns of equal length, so that they compress well.
 
     Times are seconds since 1970 on the machine's own clock.
     """

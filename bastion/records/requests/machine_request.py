@@ -46,10 +46,7 @@ class DrainRequest:
     machines: tuple[str, ...]
     reason: str = ""
     deadline_s: float | None = None
-    """
-    Seconds after which jobs that are still running there are preempted; None: they run to their
-    end.
-    """
+    """Seconds after which jobs that still run there are preempted; None: they run to their end."""
 
     def __post_init__(self) -> None:
         problems = _machine_problems(self.machines, self.reason)

@@ -30,8 +30,7 @@ def queued_jobs(
     known_types: Collection[str] | None = None,
 ) -> tuple[JobRecord, ...]:
     """
-    Return the jobs of `launch`, which `user` submitted with the request `ulid` at store's time
-    `at`.
+    Return the jobs of `launch`; `user` submitted it with the request `ulid` at store's time `at`.
 
     Args:
         launch: The launch, checked, with its code uploaded.

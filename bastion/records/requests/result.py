@@ -39,7 +39,7 @@ class Result:
     task: int | None = None
     """Index of the task if the launch is an array."""
     request: Request = Request()
-    """The resources it asked for."""
+    """The resources that it requested."""
     report: Mapping[str, float] = field(default_factory=dict)
     """The numbers that it last reported."""
     tasks: Mapping[str, Indices] = field(default_factory=dict)

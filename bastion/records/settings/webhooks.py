@@ -9,7 +9,7 @@ The webhooks in `config/bastion.toml`, as read by the bastion and by a client's 
     allow_hosts = ["hooks.internal"]
     direct_urls = true
 
-No text made here contains a URL: a webhook's URL is usually a secret.
+No text created here contains a URL, because a webhook's URL is usually a secret.
 """
 
 from __future__ import annotations

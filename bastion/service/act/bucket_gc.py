@@ -62,7 +62,7 @@ KEEP_S = 30 * DAY_S
 HOURLY_S = 2 * DAY_S
 """How long every copy of root is kept."""
 PAGE = 1000
-"""Objects that one step lists: a store's largest page."""
+"""Objects that one step lists: the largest page of a store."""
 DELETES = 200
 """Maximum objects that one step deletes: a few seconds of one thread's time."""
 REFUSALS = 10
@@ -70,9 +70,9 @@ REFUSALS = 10
 STEP_S = 60.0
 """Between two steps: 1.5 million objects per day, for 20 cents a month on a cloud store."""
 PAUSE_S = 3600.0
-"""After the last step of a round."""
+"""Pause after the last step of a round."""
 FIRST_S = 600.0
-"""Before the first step of a new leader."""
+"""Pause before the first step of a new leader."""
 
 ROUND = (
     layout.RUNS,

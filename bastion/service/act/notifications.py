@@ -58,7 +58,7 @@ class Notifier:
     Delivers notifications to their webhooks.
 
     Args:
-        lane: For deliveries only.
+        lane: Only for deliveries.
         send: Sends one notification to one webhook.
     """
 

@@ -13,7 +13,7 @@ class ActiveNames:
     The names of active jobs, launches, arrays and their tasks.
 
     Args:
-        root: As committed.
+        root: The committed root.
     """
 
     def __init__(self, root: Root) -> None:
@@ -42,7 +42,7 @@ class Owners:
     The users that have an active job, by project.
 
     Args:
-        root: As committed.
+        root: The committed root.
     """
 
     def __init__(self, root: Root) -> None:

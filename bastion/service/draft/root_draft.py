@@ -245,10 +245,7 @@ class Draft:
         self._events = [replace(event, n=self.root.next_event + i) for i, event in enumerate(kept)]
 
     def result_written(self, job_id: str) -> None:
-        """
-        Remove a finished job once its final record is written, and count a task as ended in its
-        array.
-        """
+        """Remove a finished job once its final record is written; its array marks a task ended."""
         job = self.jobs.get(job_id)
         if job is not None and job.phase is Phase.DONE:
             del self.jobs[job_id], self.working[job_id]
@@ -327,7 +324,7 @@ class Draft:
         self.tell(what=what, text=text)
 
     def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> bool:
-        """Record the scheduler's reservations; True if they differ from those in root."""
+        """Record the scheduler's reservations; return True if they differ from those in root."""
         if (promises, planned) == (self.promises, self.planned):
             return False
         self.promises, self.planned = promises, planned

@@ -72,7 +72,7 @@ def targets_of(draft: Draft, project: str, targets: Sequence[str]) -> Targets:
 
 
 def _tasks_by_array(arrays: Iterable[Aimed]) -> dict[str, Indices]:
-    """Return the tasks that are named of each array, in all targets together."""
+    """Return the named tasks of each array, in all targets together."""
     pairs: dict[str, list[tuple[int, int]]] = {}
     for each in arrays:
         pairs.setdefault(each.array.id, []).extend(each.tasks.pairs)

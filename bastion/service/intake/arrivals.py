@@ -92,10 +92,7 @@ class Intake:
             self._journal.problem(f"machine {machine}", problem)
 
     def _tell_unproven(self, machine: Machine, life: int, bell: Bell) -> None:
-        """
-        Report that a machine is not believed: otherwise its jobs would wait for it without a
-        reason.
-        """
+        """Report that a machine is not believed: else its jobs would wait without a reason."""
         if any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
             self._journal.problem(f"machine {machine.name}", _unproven(machine, life))
 
@@ -133,10 +130,7 @@ class Intake:
         return True
 
     def _write_again(self, draft: Draft, arrived: ReadRequest) -> bool:
-        """
-        Write what a request relies on again outside the turn, or refuse the request after a long
-        time.
-        """
+        """Write a request's object again outside the turn; refuse the request after a long time."""
         waiting, body = arrived.waiting, arrived.body
         request = waiting.entry.key
         if self._unwritten.is_given_up(request):
@@ -222,10 +216,10 @@ class Intake:
 
     def write_specs(self, draft: Draft, absorbed: Iterable[ReadRequest]) -> bool:
         """
-        Write the `spec.json` of every launch of this turn, before any commit names the launch, and
-        all else that the commit relies on.
+        Write the `spec.json` of every launch of this turn, and all else that the commit relies on.
 
-        Return whether a launch was refused because another one has its id.
+        This happens before any commit names the launch. Return whether a launch was refused because
+        another one has its id.
 
         Raises:
             StoreError: Some may not be written; this turn must not be committed. The next one

@@ -43,7 +43,7 @@ class FinalRecords:
 
     def has_ended(self, project: str, target: str) -> bool:
         """
-        Whether the job `target` has a final record, or the launch `target`, of which root has none.
+        Whether the job or launch `target` has ended; root has no job of that launch.
 
         The tasks of an array count as ended when the array has: some of them never had a record.
 
@@ -60,7 +60,7 @@ class FinalRecords:
             found = self._store.read(key, limit_bytes=RECORD_BYTES)
             assert found is not None
             spec = decode(SpecRecord, found.data, key=key)
-            # Its jobs leave root once they have final records: now that none is there, all have.
+            # Jobs leave root once they have final records: none is left there, so all have one.
             first = job_ids(spec.launch, spec.ulid)[0]
             return self.stands(layout.result(project, first))
         except StoreError:
@@ -70,8 +70,7 @@ class FinalRecords:
 
     def is_of_another(self, name: RequestName, job: str) -> bool | None:
         """
-        Whether the final record of `job` belongs to another request than `name`; None if there is
-        none.
+        Whether the final record of `job` belongs to another request than `name`; None without one.
 
         Ids are composed of names, so two launches could produce the same job id.
 
@@ -110,11 +109,11 @@ class FinalRecords:
 @value
 class Awaited:
     """
-    What a launch waits for and has left root, as far as it has been looked up.
+    The dependencies of a launch that have left root, as far as they have been looked up.
 
-    A launch may wait for tens of thousands of ids, and each may be a launch of a thousand jobs. One
-    turn looks up some of them. What is active in root needs no look. It may leave root between two
-    turns, so what is left to look up is asked anew in each turn.
+    A launch can wait for tens of thousands of ids, and each can be a launch of a thousand jobs. One
+    turn looks up some of them. Jobs that are active in root need no lookup. They may leave root
+    between two turns, so each turn determines again what is left to look up.
     """
 
     looked: frozenset[str] = frozenset()
@@ -124,7 +123,7 @@ class Awaited:
     """By job: how it ended."""
 
     def left(self, wanted: Iterable[str], is_job: Callable[[str], bool]) -> tuple[str, ...]:
-        """Return the ids to look up for `wanted`; `is_job` tells whether root has a job."""
+        """Return the ids to look up for `wanted`; `is_job` returns whether root has a job."""
         sought = (each for one in wanted for each in (one, *self.members.get(one, ())))
         return tuple(
             each for each in dict.fromkeys(sought) if each not in self.looked and not is_job(each)
@@ -132,7 +131,7 @@ class Awaited:
 
     def after(self, store: ObjectStore, project: str, names: Iterable[str]) -> Awaited:
         """
-        Return this with what the bucket has of `names`.
+        Return this with what the bucket has about `names`.
 
         Raises:
             RecordError: A record cannot be understood.
@@ -150,7 +149,7 @@ class Awaited:
         return replace(self, looked=frozenset(looked), members=members, ends=ends)
 
     def targets(self) -> Targets:
-        """Return how the jobs of each id ended that has left root."""
+        """Return how the jobs of each id that has left root ended."""
         found = {name: (end,) for name, end in self.ends.items()}
         launches = {
             name: tuple(self.ends[job] for job in jobs if job in self.ends)

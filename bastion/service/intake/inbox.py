@@ -114,7 +114,7 @@ class _Reading:
     arrived: ReadRequest
     left: tuple[str, ...] = ()
     looked: frozenset[str] = frozenset()
-    """Those that were looked up."""
+    """The targets or jobs that were looked up."""
     looks: int = 0
     """How many lookups were made beyond those counted in advance."""
     awaited: Awaited = field(default_factory=Awaited)
@@ -128,7 +128,7 @@ class _Active:
     name: Callable[[str], bool]
     """Whether it is the id of a job, a launch, an array or tasks of one."""
     job: Callable[[str], bool]
-    """Whether it is that of a job or an array."""
+    """Whether it is the id of a job or an array."""
 
 
 class InboxReader:
@@ -296,10 +296,7 @@ class InboxReader:
         return tuple(read_bells), misplaced
 
     def _given_up(self, key: str, error: StoreError) -> str:
-        """
-        Return why the object at `key` is given up after another failed read; empty if it is not
-        yet.
-        """
+        """Return why the object at `key` is given up after a failed read; empty if not yet."""
         self._failed[key] += 1
         turns = REFUSED_TURNS if isinstance(error, StoreRefusedError) else FAILED_TURNS
         return error.message if self._failed[key] >= turns else ""
@@ -394,7 +391,7 @@ class InboxReader:
 
         Raises:
             OversizeError: It holds more than `limit_bytes`, or more than was listed.
-            StoreError: The store answers nothing else either.
+            StoreError: The store does not answer anything else either.
         """
         try:
             if entry.size > limit_bytes:
@@ -465,8 +462,9 @@ def _looks(reading: _Reading) -> int:
 
 def _left(reading: _Reading, active: _Active) -> tuple[str, ...]:
     """
-    Return the ids that must still be looked up: unknown targets of a verb, the jobs of a launch and
-    what it waits for. More of these may have left root since the last turn.
+    Return the ids that must still be looked up, including those that just left root.
+
+    They are the unknown targets of a verb, or the jobs of a launch and what it waits for.
     """
     match reading.arrived.body:
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):

@@ -23,7 +23,7 @@ class _Failing:
     failed_at: float
     """The time of the last commit before its last failure."""
     failing_s: float = 0.0
-    """How long it has failed while the bucket took commits."""
+    """How long it has failed while the bucket accepted commits."""
     small: tuple[str, bytes] = ("", b"")
     """Key and bytes of the object; those of a launch are made again, as they may take megabytes."""
 

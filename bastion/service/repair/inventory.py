@@ -28,7 +28,7 @@ LOCAL_SILENT_S = 600.0
 
 @value
 class Odd:
-    """One machine about which a provider and root disagree, or a pool that cannot be listed."""
+    """One machine on which a provider and root disagree, or a pool that cannot be listed."""
 
     pool: str
     machine: str = ""

@@ -106,10 +106,7 @@ def _state(hosts: tuple[tuple[HostState, ...], ...], name: RegisterName) -> Host
 
 
 def _instructed_at(seen: Survey, machine: Machine) -> float:
-    """
-    Return when the oldest instructions to the life of `machine` were written; now if there are
-    none.
-    """
+    """Return when the oldest instructions to the life of `machine` were written, or now."""
     return seen.instructed_since.get((machine.name, machine.life), seen.now)
 
 

@@ -228,10 +228,7 @@ def _chosen(
 
 
 def _with_way_back(store: ObjectStore, copies: Sequence[Copy], error: RecordError) -> RecordError:
-    """
-    Return `error` of a copy that a newer version wrote, with the newest copy that this one can
-    read.
-    """
+    """Return `error` of a copy from a newer version, with the newest copy this one can read."""
     for copy in copies:
         with suppress(RecordError):
             _root_of(store, copy.key)

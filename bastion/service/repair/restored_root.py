@@ -82,7 +82,7 @@ class RestoredRoot:
     held: tuple[str, ...] = ()
     """Jobs that are restored as held."""
     stopped: tuple[str, ...] = ()
-    """`<job>/a<k> on <machine>` of every attempt that is stopped because the copy lacks it."""
+    """`<job>/a<k> on <machine>` of every attempt that is stopped because the copy has none."""
 
 
 def restored_root(

@@ -53,7 +53,7 @@ _KINDS: Mapping[str, type[Register]] = {
 
 @value
 class Survey:
-    """The objects of a bucket, by what their keys name."""
+    """The objects of a bucket, grouped by the names in their keys."""
 
     root: Root
     now: float

@@ -47,7 +47,7 @@ def host_ended(draft: Draft, machine_name: str, end: End) -> None:
 
 
 def cordon_suspect(draft: Draft, job_id: str) -> None:
-    """Cordon the machine that the ended attempts of a job speak against, if there is one."""
+    """Cordon the machine that is to blame for a job's ended attempts, if there is one."""
     suspect = suspect_of(draft.jobs[job_id].past)
     machine = draft.machines.get(suspect.machine) if suspect is not None else None
     if suspect is None or machine is None or machine.cordoned:
