@@ -39,7 +39,7 @@ def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Change
 
 
 def _alike(before: Mapping[str, object], after: Mapping[str, object]) -> int:
-    """Return how many records both begin with: long-waiting ones are there."""
+    """Return how many records both begin with: long-waiting ones come first."""
     most = min(len(before), len(after))
     most = next(compress(count(), map(is_not, before, after)), most)
     others = map(is_not, before.values(), islice(after.values(), most))

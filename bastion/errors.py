@@ -6,7 +6,7 @@ The errors that Bastion raises on purpose.
     │   └── InvalidCodeError   a LocalDir, GitRepo, Image or DockerBuild is wrong
     ├── SpecError              the user's input is wrong: every problem, each with its field
     ├── RefusedError           the bastion refused a request, and why
-    │   └── BusyError          (bastion.client) a launch must not wait; says why, for every machine
+    │   └── BusyError          (bastion.client) a launch that must start now; why not, per machine
     ├── NotFoundError          no such object, job, machine or launch
     ├── TimedOutError          the wait ended without a result: nothing is lost, wait again
     ├── ConflictError          the conditional write lost: read again and decide again

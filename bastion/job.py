@@ -421,8 +421,7 @@ class JobRecord:
             return True
         if attempt.stop is not None:
             return attempt.stop.reason in _LOSSES
-        # The report that its last host is lost may come with the report of the loss: nothing is
-        # stopped.
+        # Its last host may be reported lost in the turn that learns of the loss: no stop then.
         last = self.last if self.phase is Phase.DRAINING else None
         return last is not None and last.kind is OutcomeKind.LOST
 

@@ -1,4 +1,4 @@
-"""Until when a published view is true: while its rows stay the same, only the status is renewed."""
+"""How long a published view is true: while its rows stay the same, only the status is renewed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
 The bastion's own log: lines on stderr, and in the bucket in case its machine is lost.
 
-A problem that repeats is one line, with a count when it changes.
+A problem that continues is logged once a minute.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Leader:
         """Whether the history says that this bastion leads: only a commit has the store's time."""
         files.adopt(held.root)
         self._charges_by = files.quota
-        """The quota file of the last commit, which applies to what was held since then."""
+        """The quota file of the last commit, by which usage since then is charged."""
 
     @property
     def now(self) -> float:

@@ -1,1 +1,5 @@
-"""Code in the bucket: `bundles` are those of users, `wheel` is what a new machine installs."""
+"""
+Code in the bucket: users' bundles, and the wheels that machines install.
+
+`bundles` stores users' code, and `wheel` stores what a new machine installs.
+"""

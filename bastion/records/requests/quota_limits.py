@@ -86,7 +86,7 @@ def limit_problems(
 
 
 def _without_share(quota: Quota, project: str, gang: Mapping[str, Request]) -> list[str]:
-    """Return why a gang without quota never starts: it or its project must not borrow."""
+    """Return why a gang with nothing under quota never starts: it or its project cannot borrow."""
     kept = next((job for job, request in gang.items() if not request.borrow), None)
     if kept is not None:
         return [

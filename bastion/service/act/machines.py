@@ -380,7 +380,7 @@ class Machines:
 
     def _is_put_off(self, action: MachineAction, root: Root, now: float) -> bool:
         """
-        Whether it is a create in a zone that creates nothing now, and is not in doubt.
+        Whether it is a create in a zone that has no machines now, and is not in doubt.
 
         Also a create that may be in another account than its pool, until a listing shows it.
         """

@@ -400,7 +400,7 @@ def _watches_devices(table: _PoolTable) -> bool:
 
 
 def _respects_foreign(table: _PoolTable) -> bool:
-    """Whether to respect others; by default on your own hosts: other machines have no users."""
+    """Whether to avoid devices in use by others; by default only on your own hosts."""
     asked = table.health.foreign
     return table.provider == "ssh" if asked is None else asked
 

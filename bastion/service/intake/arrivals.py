@@ -190,8 +190,7 @@ class Intake:
         machines: list[MachineReport] = []
         for job_id in answer.jobs:
             array = draft.arrays.get(job_id)
-            # Of an array the scheduler sees waiting tasks: users may cancel or hold some
-            # immediately.
+            # Of an array the scheduler sees waiting tasks; users may cancel or hold some now.
             waiting = (array.ready or array.tasks).first if array is not None else 0
             judged = job_id if array is None else task_id(job_id, waiting)
             verdict = plan.verdicts.decided.get(judged)

@@ -193,8 +193,7 @@ class Service:
     def _give_up(self, leader: Leader) -> int:
         leader.settle(self._pace.settle_s)
         if self._is_over():
-            # A commit of the last turn may be in doubt, and a second one would be
-            # indistinguishable.
+            # A commit of the last turn may be in doubt, and a second one would look the same.
             self._journal.note("no time to give up the lead; the next bastion waits for the lease")
             return 1
         try:
