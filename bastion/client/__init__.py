@@ -1,16 +1,17 @@
 """
-The user's side: the Python API over a bucket. It knows no service, no agent and no machine.
+The user's side: the Python API over a bucket. It must not know services, agents or machines.
 
-In come Python values and launch files; out go requests, and views of what the bastion published.
-Read `client` first, everything that a user may do; it extends `reader`, everything that one may
-look up, over `event_reader`, what happened, `quota_reader` and a `connection`. A launch is checked
-in `submit/` and its code sent by `code/`; `status/` tells whether a bastion leads; `change/` sends
-requests and waits for answers; `look/` reads views and final records; `follow/` reads logs.
-`handle` is one submitted launch, `handle_client` what it asks of its client, and `patience` retries
-what may be retried. `other_names` answers methods of other clients with ours.
+Python values and launch files come in; requests go out, and so do views of what the bastion
+published. Read `client` first: it has every operation of a user. It extends `reader`, which has
+every lookup, on top of `event_reader` (events), `quota_reader` and a `connection`. `submit/` checks
+a launch and `code/` uploads its code. `status/` reports whether a bastion leads. `change/` sends
+requests and waits for answers. `look/` reads views and final records. `follow/` reads logs.
+`handle` is one submitted launch, `handle_client` is the part of the client that it needs, and
+`patience` retries what is safe to retry. `other_names` suggests our method for a method name of
+another client.
 
-What only some methods need they import when they are called: a command that only submits looks at
-no job.
+Methods import what only they need when they are called: a command that only submits loads nothing
+about jobs.
 """
 
 from __future__ import annotations

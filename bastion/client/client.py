@@ -1,8 +1,8 @@
 """
-`Client`: everything the command line does, typed, with the same names and the same errors.
+`Client`: everything that the command line does, typed, with the same names and the same errors.
 
-It needs the bucket and nothing else. Reading goes on while the bastion is down, and every view says
-as of when it is true. Changes go through the inbox and are answered by the bastion.
+It needs only the bucket. Reads keep working while the bastion is down, and every view has the time
+at which it was true. Changes go through the inbox, and the bastion answers them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Client(Reader):
     A user's side of one bastion.
 
     Args:
-        root: URL of its bucket, or the path of its folder, as `--root` has it. Left out, it is the
-            one that the command line would use here, with its user and project: `BASTION_ROOT` and
-            its like, then the active profile.
+        root: URL of its bucket, or the path of its folder, as for `--root`. The default is the root
+            that the command line would use here, with its user and project: from `BASTION_ROOT` and
+            related variables, then from the active profile.
         user: The user who submits; None: the login name of this process's user.
         project: The project that launches are charged to when they name none.
-        store: An open store, in place of the one `root` names.
-        clock: Waiting and names; the machine's own by default.
+        store: An open store to use instead of the one that `root` names.
+        clock: Used for waiting and for names; by default the machine's clock.
 
     Raises:
         SpecError: The URL, the user or the project is malformed, or no bastion is named anywhere.
@@ -72,22 +72,22 @@ class Client(Reader):
         Submit a launch, or the TOML file at a path, and wait until the bastion has accepted it.
 
         With an `idempotency_key`, a repeated submission within 30 days returns the jobs of the
-        first one, in whatever state they are. A refusal does not use the key up.
+        first one, in whatever state they are. A refusal does not use up the key.
 
         The launch is stored with its origin: `origin`, or else the command line and script of this
         process. The difference between the code and its commit is stored too.
 
-        What the user should know of what was sent, such as files that may hold secrets, is said
-        through Python's logging, on stderr unless the program says otherwise. The handle has it as
-        `warnings`.
+        Warnings about what was sent, such as files that may hold secrets, go to Python's logging,
+        which prints them on stderr unless the program configures it otherwise. The handle also has
+        them as `warnings`.
 
         Raises:
-            SpecError: It is wrong: every problem.
+            SpecError: It is invalid; the error lists every problem.
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
-            InDoubtError: It may have been accepted, and may not; the hint says how to find out.
+            InDoubtError: It may or may not have been accepted; the hint says how to find out.
             BastionError: Its code could not be bundled.
-            StoreError: The bucket is out of reach; nothing was submitted.
+            StoreError: The bucket is unreachable; nothing was submitted.
         """
         from bastion.client.submit.provenance import origin_of
         from bastion.records.requests.launch_request import LaunchRequest
@@ -120,21 +120,21 @@ class Client(Reader):
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> LaunchHandle:
         """
-        Submit the launch of a job, ended or not, again with the same spec and code.
+        Submit a job's launch again with the same spec and code, whether or not the job has ended.
 
         Args:
-            name: The job, or a launch for all of its jobs; of one of several jobs the whole
-                launch is submitted again. `sweep.17` and `sweep.0-4,9` are these tasks of an
-                array: a new array of them alone, with the indices and parameters they had.
-            priority: In place of what each job had, 1 (highest) to 5.
-            env: Variables that each job gets besides its own, or in their place.
+            name: The job, or a launch for all of its jobs. For one of several jobs, the whole
+                launch is submitted again. `sweep.17` and `sweep.0-4,9` name tasks of an array: a
+                new array with only these tasks, their indices and their parameters.
+            priority: Replaces the priority of each job, 1 (highest) to 5.
+            env: Variables that each job gets in addition to its own; they override its own.
             idempotency_key: As in `launch`.
             project: Only look for the job in this project.
-            timeout_s: For the answer.
+            timeout_s: How long to wait for the answer.
 
         Raises:
             NotFoundError: There is no such job.
-            BastionError: As `launch`.
+            BastionError: As for `launch`.
         """
         from bastion.client.code.stored_code import named_spec
         from bastion.client.look.find_job import find_tasks
@@ -185,11 +185,12 @@ class Client(Reader):
 
     def checked(self, launch: Launch | str | Path) -> Launch:
         """
-        `launch` as it would be sent, code apart: project, names and instance types looked up.
+        Return `launch` as it would be sent, without code: with project, names and instance types
+        resolved.
 
         Raises:
-            SpecError: It is wrong: every problem.
-            StoreError: The bucket is out of reach.
+            SpecError: It is invalid; the error lists every problem.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.submit.check import check
         from bastion.client.submit.context import read_context
@@ -210,7 +211,7 @@ class Client(Reader):
             find=self._target,
         )
         good = check(launch, context)
-        encode_request(good)  # what cannot be stored is told before anything is sent
+        encode_request(good)  # raises before anything is sent if it cannot be stored
         return good
 
     def what_if(self, launch: Launch | str | Path) -> Outlook:
@@ -219,8 +220,8 @@ class Client(Reader):
 
         Raises:
             NotFoundError: No bastion has ever served this bucket.
-            SpecError: It is wrong: every problem.
-            StoreError: Out of reach.
+            SpecError: It is invalid; the error lists every problem.
+            StoreError: The bucket is unreachable.
         """
         from pathlib import Path
 
@@ -239,8 +240,8 @@ class Client(Reader):
 
         Raises:
             NotFoundError: No bastion has ever served this bucket.
-            SpecError: It is wrong: every problem, with its line.
-            StoreError: Out of reach.
+            SpecError: It is invalid; the error lists every problem with its line.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.submit.dry_run import of_quota
 
@@ -248,12 +249,12 @@ class Client(Reader):
 
     def bundle(self, path: str | Path) -> ResolvedCode:
         """
-        Bundle the folder at `path`, and upload what the bucket lacks of it.
+        Bundle the folder at `path`, and upload the parts that the bucket does not have yet.
 
         Raises:
             SpecError: The folder cannot be bundled as it is.
             BastionError: The folder kept changing, or was refused.
-            StoreError: The bucket is out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bundler.code import LocalDir
 
@@ -263,15 +264,15 @@ class Client(Reader):
         self, code: object, *, report: Report | None = None, python: PythonEnv | None = None
     ) -> ResolvedCode:
         """
-        Upload, resolve or build `code` where needed, and return the exact reference to it.
+        Upload, resolve or build `code` as needed, and return the exact reference to it.
 
-        A folder that lacks what `python` is built from is refused before anything is sent. Its
-        warnings, such as files that may hold secrets, are said as those of `launch`.
+        A folder without the files that `python` is built from is refused before anything is sent.
+        Warnings, such as those about files that may hold secrets, are logged as in `launch`.
 
         Raises:
-            SpecError: What was written is wrong.
+            SpecError: The code is specified wrongly.
             BastionError: It could not be bundled, resolved or built.
-            StoreError: The bucket is out of reach.
+            StoreError: The bucket is unreachable.
         """
         from pathlib import Path
 
@@ -289,43 +290,42 @@ class Client(Reader):
 
     def cancel(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """
-        Request that jobs end, and return their ids; the name of a launch stands for all its jobs.
+        Request that jobs end, and return their ids; the name of a launch means all its jobs.
 
-        Names are given one by one, or in lists; a handle or a view of a job stands for its id.
-
-        Jobs that have ended already are left out, since nothing about them can change; what is
-        returned says so where it is shown, and has them as `ended`.
+        Pass names one by one or in lists; a handle or a view of a job can replace its id. Jobs that
+        have already ended are left out, since they cannot change. The result shows them when
+        printed, and has them as `ended`.
 
         Raises:
             NotFoundError: There is no such job.
-            SpecError: A name stands for several jobs.
+            SpecError: A name is ambiguous.
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: The request may have arrived; a retry is harmless.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._change("cancel", names, project)
 
     def hold(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """
-        Keep waiting jobs from starting until released; raises what `cancel` raises.
+        Keep waiting jobs from starting until they are released.
 
         Raises:
-            BastionError: As `cancel`.
+            BastionError: As for `cancel`.
         """
         return self._change("hold", names, project)
 
     def release(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """
-        Let held jobs start again; raises what `cancel` raises.
+        Let held jobs start again.
 
         Raises:
-            BastionError: As `cancel`.
+            BastionError: As for `cancel`.
         """
         return self._change("release", names, project)
 
     def prioritize(self, *names: JobNames, priority: int, project: str = "") -> tuple[str, ...]:
-        """`update` of the priority alone, 1 (highest) to 5; raises what it raises."""
+        """Change only the priority, 1 (highest) to 5; raises the same errors as `update`."""
         return self.update(*names, priority=priority, project=project)
 
     def update(
@@ -336,10 +336,10 @@ class Client(Reader):
         project: str = "",
     ) -> tuple[str, ...]:
         """
-        Change what may be changed of jobs that wait or run; raises what `cancel` raises.
+        Change settings of waiting or running jobs that can be changed.
 
         Raises:
-            BastionError: As `cancel`; SpecError also for a value that is not allowed.
+            BastionError: As for `cancel`; also SpecError for a value that is not allowed.
         """
         if priority is not None and not 1 <= priority <= 5:
             raise SpecError(f"priority: {priority} is not allowed; 1 (highest) to 5")
@@ -362,29 +362,29 @@ class Client(Reader):
         project: str = "",
     ) -> Command:
         """
-        Run a command beside the processes of a running job, and return it to be followed.
+        Run a command beside the processes of a running job, and return it to follow its output.
 
-        It runs on the machine of one host of the job, as the job's user, in the folder of one of
-        its processes, with that process's variables and devices, in its container if it has one.
-        It ends when that host's processes have ended, at the latest.
+        It runs on the machine of one of the job's hosts, as the job's user, in the folder of one of
+        its processes, with that process's variables and devices, and in its container if it has
+        one. It ends at the latest when that host's processes have ended.
 
         Args:
-            name: The job: an id, or a name that one active job has.
+            name: The job: an id, or a name that only one active job has.
             argv: The program and its arguments.
-            replica: Of the job.
-            host: Of the replica, where it has several.
-            process: Of the host, where it has several.
-            max_runtime: When it is stopped.
+            replica: The replica's number.
+            host: The host's number, if the replica has several.
+            process: The process's number, if the host has several.
+            max_runtime: The time after which the command is stopped.
             project: Only look for the job in this project.
 
         Raises:
-            NotFoundError: There is no such job, replica, host or process, it has ended, or is an
-                array.
+            NotFoundError: There is no such job, replica, host or process, the job has ended, or it
+                is an array.
             SpecError: An argument is not allowed.
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: The request may have arrived, and the command may run.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.follow.command import Command, arguments
         from bastion.client.look.find_job import check_takes_command
@@ -415,17 +415,17 @@ class Client(Reader):
 
     def way_in(self, name: str, *, replica: int = 0, host: int = 0, project: str = "") -> WayIn:
         """
-        How the machine of one host of a running job is reached with tools of the user's own.
+        Return how to reach the machine of a running job's host with the user's own tools.
 
         Args:
             name: The job.
-            replica: Of the job.
-            host: Of the replica, where it has several.
+            replica: The replica's number.
+            host: The host's number, if the replica has several.
             project: Only look for the job in this project.
 
         Raises:
             NotFoundError: There is no such job or host, or its machine cannot be reached.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.way_in import way_to
 
@@ -436,16 +436,17 @@ class Client(Reader):
 
     def apply_quota(self, text: str, *, replacing: str | None = None) -> Quota:
         """
-        Put `text` in force as the quota file, once it is checked.
+        Check `text`, and put it in force as the quota file.
 
         Args:
             text: The new file.
-            replacing: The `quota_text` that `text` was made of; None: whatever is there.
+            replacing: The `quota_text` that `text` is based on; None replaces any file.
 
         Raises:
-            SpecError: It is wrong: every problem, with its line; nothing was written.
-            ConflictError: The file was changed meanwhile; nothing was written.
-            StoreError: Out of reach; an InDoubtError where it may be written all the same.
+            SpecError: It is invalid; the error lists every problem with its line. Nothing was
+                written.
+            ConflictError: The file was changed in the meantime; nothing was written.
+            StoreError: The bucket is unreachable; InDoubtError if the file may have been written.
         """
         return self._quota_file.apply(text, replacing=replacing)
 
@@ -481,7 +482,7 @@ class Client(Reader):
 
 
 def _warnings_of(launch: Launch, sent: ResolvedCode | None) -> tuple[str, ...]:
-    """Return what most likely was meant otherwise; what is not needed for that is not loaded."""
+    """Return warnings about likely mistakes; loads only what that needs."""
     warnings: tuple[str, ...] = ()
     if sent is not None and sent.bundled is not None:
         from bastion.client.code.named_files import missing_file_warnings

@@ -1,7 +1,9 @@
 """
-A user's connection to one bucket: its store, its clock, and the parts that read and ask through it.
+A user's connection to one bucket: its store, its clock, and the parts that read and request through
+it.
 
-Everything that a client does later goes through what is made here; nothing is read or written yet.
+All later operations of a client use the parts that are made here; making them reads and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ if TYPE_CHECKING:
     from bastion.profile import Profile
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
-"""Between two looks for an answer: a folder is cheap to ask, a cloud is not."""
+"""Between two polls for an answer: polling a folder is cheap, polling a cloud is not."""
 _LOG_POLLS = 3
-"""Polls between two looks at a log: agents send what is new five times a second at most."""
+"""Polls between two looks at a log: agents send new output at most five times per second."""
 
 
 class Connection:
@@ -100,12 +102,12 @@ class Connection:
 
     @cached_property
     def _looked(self) -> Published:
-        """For what comes back for another look anyway: it asks once, and keeps to its own time."""
+        """For callers that poll anyway: reads without retries, and keeps its own times."""
         return self._published.through(self._hasty)
 
     @cached_property
     def watch(self) -> Watch:
-        """The watch of jobs by id."""
+        """Waits for jobs by id."""
         from bastion.client.look.watch import Watch
 
         return Watch(
@@ -159,7 +161,7 @@ class Connection:
             raise in_notebooks(no_attribute(self, name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made anew in another process: connections, and what is known, stay in this one."""
+        """Rebuild it in another process: connections and caches stay in this one."""
         if self._handed_in:
             from pickle import PicklingError
 

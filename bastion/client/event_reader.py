@@ -1,4 +1,4 @@
-"""What a client reads of the past: the events of jobs, also as they come."""
+"""A client's reads of the past: the events of jobs, also live."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _EVENT_POLLS = 5
 """Polls between two looks for events: each reads the whole root."""
 _SLACK_S = 1.0
-"""Events of a submission may bear a time that is a little before it."""
+"""The time of a submission's events may be slightly earlier than the submission."""
 
 
 class EventReader(QuotaReader):
@@ -22,19 +22,19 @@ class EventReader(QuotaReader):
 
     def events(self, *names: str, project: str = "", since: float = 0.0) -> tuple[EventView, ...]:
         """
-        What happened to some jobs, oldest first; to all jobs when none is named.
+        Return the events of some jobs, oldest first; of all jobs if none is named.
 
-        What happened to an array happened to its tasks too.
+        Events of an array are also events of its tasks.
 
         Args:
             names: The jobs.
             project: Only look for the jobs in this project.
-            since: Only what happened then or later, in Unix seconds by the store's clock.
+            since: Only events at or after this time, in Unix seconds by the store's clock.
 
         Raises:
             NotFoundError: There is no such job.
-            SpecError: A name names several.
-            StoreError: Out of reach.
+            SpecError: A name is ambiguous.
+            StoreError: The bucket is unreachable.
         """
         return tuple(self._events(self._named(names, project), since))
 
@@ -42,14 +42,14 @@ class EventReader(QuotaReader):
         self, *names: str, project: str = "", since: float = 0.0
     ) -> Iterator[EventView]:
         """
-        What `events` returns, and then what happens, until all named jobs have ended.
+        Yield what `events` returns, and then new events, until all named jobs have ended.
 
-        Without a name it never ends. A store that is out of reach is waited for.
+        Without names it never ends. It waits while the store is unreachable.
 
         Raises:
             NotFoundError: There is no such job.
-            SpecError: A name names several.
-            StoreError: Out of reach at the first look.
+            SpecError: A name is ambiguous.
+            StoreError: The bucket is unreachable at the first look.
         """
         from bastion.client.look.array_views import each_of
 
@@ -58,7 +58,8 @@ class EventReader(QuotaReader):
         events = self._events(jobs, since)
         last = -1
         while True:
-            # The jobs first: an event that is committed with the end of the last one is read below.
+            # The jobs first: an event committed together with the end of the last job is read
+            # below.
             is_over = bool(places) and self._have_ended(places)
             try:
                 for event in events:

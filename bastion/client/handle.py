@@ -1,4 +1,4 @@
-"""The handle of a submitted launch: its jobs, their state, their logs, and their cancellation."""
+"""The handle of a submitted launch: its jobs, their state and logs, and their cancellation."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class LaunchHandle:
         project: The project that it is charged to.
         jobs: The ids of its jobs, in the order of the launch.
         names: Their names in the launch, in the same order.
-        warnings: What the user should know of what was sent: its code, and limits it did not name.
-        indices: Of its tasks, if it is an array: one job, run once for every task.
+        warnings: Warnings about the submission: its code, and limits that it does not set.
+        indices: The indices of its tasks if it is an array: one job, run once for every task.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LaunchHandle:
         self.names = names
         self._by_name = dict(zip(names, jobs, strict=False))
 
-    if not TYPE_CHECKING:  # for a type checker an unknown name stays an error
+    if not TYPE_CHECKING:  # a type checker still reports an unknown name
 
         def __getattr__(self, name: str) -> object:
             raise in_notebooks(no_attribute(self, name))
@@ -71,11 +71,11 @@ class LaunchHandle:
         """
         Wait until all jobs have ended, and return how they ended.
 
-        A failed job that is held for inspection counts as ended: its `outcome` is certain.
+        A failed job that is held for inspection counts as ended: its `outcome` is final.
 
         Args:
-            timeout: The same as `timeout_s`, as the standard library calls it; also `90s`, `2h`.
-            timeout_s: How long to wait; None: as long as it takes.
+            timeout: Another name for `timeout_s`, as in the standard library; also `90s`, `2h`.
+            timeout_s: How long to wait; None: without limit.
 
         Raises:
             SpecError: Both are given.
@@ -97,7 +97,7 @@ class LaunchHandle:
         Return the state of the jobs now.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.views import LaunchStatus
 
@@ -107,20 +107,20 @@ class LaunchHandle:
     @property
     def tasks(self) -> tuple[JobView, ...]:
         """
-        The tasks of the array, in order; empty where the launch is no array.
+        Return the tasks of the array, in order; empty if the launch is not an array.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._client.tasks(self.id, project=self.project) if self.is_array else ()
 
     @property
     def counts(self) -> dict[str, int]:
         """
-        The number of its jobs, or tasks, in each state now.
+        Return the number of its jobs, or tasks, in each state now.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self.status().counts
 
@@ -132,7 +132,7 @@ class LaunchHandle:
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: The request may have arrived; a retry is harmless.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._client.cancel(*self.jobs, project=self.project)
 
@@ -140,18 +140,18 @@ class LaunchHandle:
         self, job: str | int | None = None, *, replica: int = 0, process: int | None = None
     ) -> str:
         """
-        Return what one replica of a job has printed in its newest attempt, as text.
+        Return the output of one replica of a job in its newest attempt, as text.
 
         Args:
             job: Its name in the launch, or its id; a number for that task of an array. None: the
-                only job there is.
+                only job of the launch.
             replica: The number of the replica.
             process: Only this process; None: all, one after the other.
 
         Raises:
             NotFoundError: There is no such job, task, replica or process of the launch.
-            SpecError: It has several, and none is named.
-            StoreError: Out of reach.
+            SpecError: It has several jobs, and none is named.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.follow.log_filter import Wanted
         from bastion.client.follow.log_reader import JobLog
@@ -165,17 +165,17 @@ class LaunchHandle:
 
     def follow(self, to: TextIO | None = None) -> LaunchStatus:
         """
-        Write what all jobs print, as it comes, until all have ended; return how they ended.
+        Write the output of all jobs as it comes, until all have ended; return how they ended.
 
-        Several jobs are written line by line, each line with the name of its job, and so are the
-        tasks of an array, each line with the number of its task.
+        The output of several jobs is written line by line, each line with the name of its job. The
+        output of an array's tasks has the number of the task on each line.
 
         Args:
-            to: Where it is written; None: standard output.
+            to: The stream to write to; None: standard output.
 
         Raises:
             SpecError: It is an array of more than 100 tasks.
-            StoreError: Out of reach; the jobs go on.
+            StoreError: The bucket is unreachable; the jobs continue.
         """
         names = self._written_as()
         places = dict.fromkeys(names, self.project)
@@ -208,7 +208,7 @@ class LaunchHandle:
         )
 
     def _written_as(self) -> dict[str, str]:
-        """What each line of its jobs, or of its tasks, is marked with, by id."""
+        """Return the mark of each line of its jobs or tasks, by id."""
         from bastion.client.follow.logs import MOST_FOLLOWED, too_many
         from bastion.spec.arrays.task import task_id
 
@@ -253,7 +253,7 @@ def _named_lines(chunks: Iterable[Chunk], names: Mapping[str, str]) -> Iterator[
 
 
 def _decoded(chunks: Iterable[Chunk]) -> Iterator[str]:
-    """Yield the text of one job as it comes; a character may lie in two chunks of a process."""
+    """Yield the text of one job as it comes; two chunks of a process may share a character."""
     from codecs import getincrementaldecoder
 
     make = getincrementaldecoder("utf-8")

@@ -14,7 +14,7 @@ from bastion.store.port import ObjectStore
 
 
 class LaunchClient(Protocol):
-    """What a handle asks of the client that submitted its launch."""
+    """The client that submitted a launch, as far as its handle needs it."""
 
     @property
     def store(self) -> ObjectStore:
@@ -28,7 +28,7 @@ class LaunchClient(Protocol):
 
     @property
     def watch(self) -> Watch:
-        """The watch of jobs by id."""
+        """Waits for jobs by id."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class LaunchClient(Protocol):
         ...
 
     def check_log(self, jobs: Sequence[JobView], wanted: Wanted) -> None:
-        """Check that a job has the attempt, replica and process that are wanted."""
+        """Check that a job has the requested attempt, replica and process."""
         ...
 
     def cancel(self, *names: JobNames, project: str = "") -> tuple[str, ...]:

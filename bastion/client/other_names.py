@@ -1,6 +1,6 @@
 """
-What others call the methods of a client or a handle, and their arguments: an unknown name is
-answered with ours.
+Names that other clients use for the methods and arguments of a client or a handle: an unknown name
+raises an error that names ours.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Source: sky's SDK, submitit, Ray's JobSubmissionClient, Clusterfudge's SDK, `con
 
 
 def no_attribute(holder: object, name: str) -> AttributeError:
-    """The error for an attribute that `holder` does not have, with the method that was meant."""
+    """Return the error for an attribute that `holder` does not have, with the intended method."""
     kind = type(holder)
     text = f"{kind.__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):
@@ -63,7 +63,7 @@ def no_attribute(holder: object, name: str) -> AttributeError:
     ours = _OURS.get(name, "")
     own = getattr(holder, "__dict__", {})
     client = own.get("_client")
-    if not ours and callable(getattr(type(client), name, None)):  # of a handle: its client has it
+    if not ours and callable(getattr(type(client), name, None)):  # the handle's client has it
         return AttributeError(f"{text}; write client.{name}({own['id']!r})")
     known = [each for each in (*own, *dir(kind)) if not each.startswith("_")]
     near = [ours] if ours in known else get_close_matches(name, known, n=1)
@@ -71,6 +71,6 @@ def no_attribute(holder: object, name: str) -> AttributeError:
 
 
 def told_misfits(cls: type[_T]) -> type[_T]:
-    """Have the methods of a class raise a SpecError for arguments that they do not take."""
+    """Make the methods of a class raise a SpecError for arguments that they do not have."""
     explain_methods(cls, misfit_error)
     return cls

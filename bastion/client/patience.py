@@ -1,13 +1,15 @@
 """
-Patience with a store: what may be asked twice is asked again, for a bounded time, and it is said.
+Patience with a store: calls that are safe to repeat are retried for a bounded time, and this is
+reported.
 
-Reading changes nothing, and what is named by its own bytes may be created twice: both are tried
-again with growing pauses. So may the quota file be written, as its writer reads it back after a
-conflict. Requests have a rule of their own (`bastion.client.change.inbox`). Other swaps and
-deletions are tried once.
+Reads change nothing, and objects named by their own content may be created twice: both are retried
+with growing pauses. So is a write of the quota file, since its writer reads it back after a
+conflict. Requests have their own rule (`bastion.client.change.inbox`). Other swaps and deletions
+are tried once.
 
-A refusal at the first contact is final: a bucket that is not there does not come by waiting. After
-an answer a refusal may be a binding that is being changed, and is tried again for some seconds.
+A refusal at the first contact is final: waiting does not create a missing bucket. After the store
+has answered once, a refusal may be due to a binding that is being changed, and is retried for some
+seconds.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from bastion.store.port import (
 _T = TypeVar("_T")
 
 PATIENCE_S = 120.0
-"""How long one thing is tried. Source: google-cloud-storage, `DEFAULT_RETRY`, its deadline."""
+"""How long one call is retried. Source: google-cloud-storage, `DEFAULT_RETRY`, its deadline."""
 REFUSED_S = 5.0
-"""How long a refusal is tried again: people who lack a right wait that long to be told."""
+"""How long a refusal is retried: users without a right wait this long for the error."""
 SAID_AFTER_S = 2.0
-"""Shorter outages are not worth a word."""
+"""Shorter outages are not reported."""
 SAID_AGAIN_S = 60.0
 FIRST_PAUSE_S = 0.2
 _HINT = "the store did not answer for long; nothing was changed by asking: try again later"
@@ -43,12 +45,15 @@ LONGEST_PAUSE_S = 5.0
 
 
 def first_contact_s(root: str) -> float:
-    """How long the bucket or folder at the URL `root` is tried before it ever answered."""
+    """Return how long the first contact with the bucket or folder at the URL `root` is retried."""
     return 0.0 if root.startswith("file:") else PATIENCE_S
 
 
 def warn(line: str) -> None:
-    """Hand `line` to Python's logging, which shows it on stderr unless a program says otherwise."""
+    """
+    Send `line` to Python's logging, which prints it on stderr unless the program configures
+    otherwise.
+    """
     import logging
 
     logging.getLogger("bastion").warning(line)
@@ -56,27 +61,27 @@ def warn(line: str) -> None:
 
 class Outage:
     """
-    Whether the store answers, and what is said while it does not.
+    Whether the store answers, and what is reported while it does not.
 
-    A store may refuse a part of the bucket while it gives the rest. What is asked beside other
-    things has a name of its own: an answer to these does not end its outage.
+    A store may refuse one part of the bucket while it serves the rest. Parts that are read beside
+    other things have names of their own: an answer from another part does not end their outage.
 
     Args:
-        clock: How long it lasts.
-        say: Where a line goes.
+        clock: Measures how long it lasts.
+        say: Receives the lines to report.
     """
 
     def __init__(self, clock: Clock, *, say: Callable[[str], None] = warn) -> None:
         self._clock = clock
         self._say = say
         self._since: dict[str, float] = {}
-        """Since when each part fails, by its name."""
+        """The time since which each part fails, by its name."""
         self._said_at: float | None = None
         self.has_answered = False
-        """Whether the store ever did anything but fail or refuse."""
+        """Whether the store ever did anything other than fail or refuse."""
 
     def met(self, error: StoreError, *, of: str = "") -> None:
-        """Note that the part `of` of the bucket failed; say so when it has for a while."""
+        """Note that the part `of` of the bucket failed; report it if it has failed for a while."""
         now = self._clock.monotonic()
         since = self._since.setdefault(of, now)
         is_due = self._said_at is None or now - self._said_at >= SAID_AGAIN_S
@@ -85,7 +90,7 @@ class Outage:
             self._say(f"{error.in_a_line}; trying again")
 
     def over(self, *, of: str = "") -> None:
-        """Note that the store answered about the part `of`; say so once none fails."""
+        """Note that the store answered for the part `of`; report it once no part fails."""
         self.has_answered = True
         self._since.pop(of, None)
         if self._said_at is not None and not self._since:
@@ -95,20 +100,20 @@ class Outage:
 
 class PatientStore:
     """
-    Another store, asked again where that is harmless.
+    Another store, retried where that is harmless.
 
     Args:
         store: Does the work.
-        outage: Told how it goes.
-        clock: For waiting.
-        first_s: How long a first contact is tried. A folder that is not there is a wrong name.
+        outage: Records failures and answers.
+        clock: Used for waiting.
+        first_s: How long the first contact is retried. A missing folder is a wrong name.
     """
 
     def __init__(
         self, store: ObjectStore, outage: Outage, clock: Clock, *, first_s: float = PATIENCE_S
     ) -> None:
         self.hasty = store
-        """The store itself, which is asked once: for loops that come back anyway."""
+        """The store itself, without retries: for loops that poll anyway."""
         self._first_s = first_s
         self._outage = outage
         self._clock = clock
@@ -120,13 +125,13 @@ class PatientStore:
         return self._tried(partial(self.hasty.read, key, unless=unless, limit_bytes=limit_bytes))
 
     def create(self, key: str, data: bytes) -> Written:
-        """See the port. A conflict may be with an earlier try, where there may be several."""
+        """See the port. If there may be several tries, a conflict may be with an earlier one."""
         if key.startswith(layout.BUNDLES) or key == layout.QUOTA:
             return self._tried(partial(self.hasty.create, key, data))
         return self.hasty.create(key, data)
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """See the port. A conflict may be with an earlier try, where there may be several."""
+        """See the port. If there may be several tries, a conflict may be with an earlier one."""
         swap = partial(self.hasty.swap, key, data, if_version=if_version)
         return self._tried(swap) if key == layout.QUOTA else swap()
 
@@ -139,7 +144,7 @@ class PatientStore:
         return self._tried(partial(self.hasty.list, prefix, start_after=start_after, limit=limit))
 
     def _tried(self, ask: Callable[[], _T]) -> _T:
-        """What `ask` returns, or anything it raises but a failure that may pass."""
+        """Return what `ask` returns; retries failures that may be temporary, raises all others."""
         began, pause_s = self._clock.monotonic(), FIRST_PAUSE_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a client reads of the quota file."""
+"""A client's reads of the quota file."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ class QuotaReader(Connection):
 
     def quota(self) -> Quota:
         """
-        The quota file as it lies in the bucket now.
+        Return the quota file that is in the bucket now.
 
         Raises:
-            NotFoundError: There is none.
-            SpecError: It is wrong: every problem, with its line.
-            StoreError: Out of reach.
+            NotFoundError: There is no quota file.
+            SpecError: It is invalid; the error lists every problem with its line.
+            StoreError: The bucket is unreachable.
         """
         return self._quota_file.quota()
 
     def quota_in_force(self) -> Quota | None:
         """
-        The last good quota file, which the bastion goes on with; None where none ever was.
+        Return the last good quota file, which the bastion still uses; None if there never was one.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._quota_file.in_force()
 
     def quota_text(self) -> str:
         """
-        The text of the quota file.
+        Return the text of the quota file.
 
         Raises:
-            NotFoundError: There is none.
-            StoreError: Out of reach.
+            NotFoundError: There is no quota file.
+            StoreError: The bucket is unreachable.
         """
         return self._quota_file.text()
 
     def quota_notes(self, quota: Quota) -> tuple[str, ...]:
         """
-        Return what of `quota` has no effect in this bucket: windows of pools that it has not.
+        Return what in `quota` has no effect in this bucket: windows of pools that it does not have.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.change.quota_file import unknown_pools
 

@@ -1,7 +1,7 @@
 """
-What a client reads: jobs, reasons, events, pools, logs, the quota file.
+A client's reads: jobs, reasons, events, pools, logs, the quota file.
 
-Reading needs the bucket and no bastion; every view says as of when it is true.
+Reads need the bucket but no bastion; every view has the time at which it was true.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from bundler.progress import Report
 
 MAX_RECORDS = 100
-"""Final records of tasks that are read at once: a few seconds' worth on a cloud."""
+"""Final records of tasks that are read together: a few seconds on a cloud."""
 
 
 class Reader(EventReader):
     """
-    What `Client` reads. Its arguments are those of `Client`.
+    The reads of `Client`. Its arguments are those of `Client`.
 
     Raises:
         SpecError: The URL, the user or the project is malformed.
@@ -56,22 +56,22 @@ class Reader(EventReader):
         tasks: bool = False,
     ) -> tuple[JobView, ...]:
         """
-        Active jobs, running first, then in the order of the queue; an array is one of them.
+        Return active jobs, running first, then in the order of the queue; an array is one of them.
 
-        As last published: what was accepted a moment ago may be missing yet. `job`, `wait` and its
-        handle know it at once.
+        The list is the last published one and may not yet have a job that was accepted a moment
+        ago. `job`, `wait` and the job's handle know it immediately.
 
         Args:
-            project: Only of this project.
-            user: Only of this user.
-            states: Only in one of these states, or in this one.
-            finished: How many finished jobs to add, the newest.
-            tasks: With the tasks of arrays that were admitted, each as a job.
+            project: Only jobs of this project.
+            user: Only jobs of this user.
+            states: Only jobs in one of these states, or in this one.
+            finished: How many finished jobs to add, newest first.
+            tasks: Also return the admitted tasks of arrays, each as a job.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
             SpecError: There is no such state.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.job_line import whole
         from bastion.client.status.display import Rows
@@ -91,10 +91,10 @@ class Reader(EventReader):
         tasks: bool = False,
     ) -> tuple[JobView | JobLine, ...]:
         """
-        Return the jobs that `jobs` returns, as far as a list shows them; arguments as there.
+        Return the jobs that `jobs` returns, with only what a list shows; takes the same arguments.
 
         Raises:
-            BastionError: As `jobs`.
+            BastionError: As for `jobs`.
         """
         from bastion.client.look.job_line import check_states, chosen, tells_time, whole
 
@@ -115,51 +115,51 @@ class Reader(EventReader):
 
     def queue_as_of(self) -> float:
         """
-        When the list of active jobs was published, in Unix seconds by the store's clock.
+        Return when the list of active jobs was published, in Unix seconds by the store's clock.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._published.queue_as_of()
 
     def store_now(self) -> float:
         """
-        Return the latest moment on the store's clock that is known, in Unix seconds.
+        Return the latest known time of the store's clock, in Unix seconds.
 
-        While no bastion publishes, machines go on and tell of it.
+        While no bastion publishes, running machines still report the time.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         as_of = self.queue_as_of()
         return max(as_of, self._live_use.newest_at()) if self.presence.absence() else as_of
 
     @property
     def record(self) -> Record:
-        """The record of all that ended, for `bastion.history.ask`."""
+        """The record of everything that has ended, for `bastion.history.ask`."""
         from bastion.history import Record
 
         return Record(self.store, self.root)
 
     def job(self, name: str | Named, *, project: str = "") -> JobView:
         """
-        One job, by id, by the unique beginning of its id, or by name (then the newest).
+        Return one job, by id, by the unique beginning of its id, or by name (then the newest).
 
-        An array is one job; with `.17` behind its name it is that task of it. One that `wait` told
-        of has ended here too.
+        An array is one job; the suffix `.17` selects that task of it. A job that `wait` returned as
+        ended has ended here too.
 
         Raises:
-            NotFoundError: There is none.
-            SpecError: It names several.
-            StoreError: Out of reach.
+            NotFoundError: There is no such job.
+            SpecError: The name is ambiguous.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.find_job import find
 
         known = find(self._published, name, project=project)
         if known.phase == "draining":
-            # Its final record stands for a moment beside its row, and `wait` has told of it.
+            # For a moment its row exists beside its final record, which `wait` may have returned.
             known = self._recorded(known)
         from bastion.client.look.told_reason import told_now
 
@@ -168,7 +168,7 @@ class Reader(EventReader):
 
     def spec(self, name: str, *, project: str = "") -> SpecRecord:
         """
-        The checked spec of the launch that a job belongs to, as the bastion stored it.
+        Return the checked spec of a job's launch, as the bastion stored it.
 
         Args:
             name: The job, or the launch.
@@ -176,8 +176,8 @@ class Reader(EventReader):
 
         Raises:
             NotFoundError: There is no such job or launch, or its spec was deleted.
-            SpecError: The name stands for several jobs.
-            StoreError: Out of reach.
+            SpecError: The name is ambiguous.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.code.stored_code import named_spec
 
@@ -185,10 +185,10 @@ class Reader(EventReader):
 
     def code(self, name: str, *, project: str = "") -> CodeView:
         """
-        What code a job runs or ran, and where its launch came from; raises what `spec` raises.
+        Return the code that a job runs or ran, and the origin of its launch.
 
         Raises:
-            BastionError: As `spec`.
+            BastionError: As for `spec`.
         """
         from bastion.client.code.stored_code import code_view
 
@@ -196,12 +196,12 @@ class Reader(EventReader):
 
     def checkout(self, name: str, directory: str | Path, *, project: str = "") -> Path:
         """
-        Write the exact code of a job into `directory`, which is not there or empty; its path.
+        Write the exact code of a job into `directory`, absent or empty, and return its path.
 
         Raises:
-            SpecError: The job has no code that could be written into a folder.
-            BastionError: It cannot be fetched, or a file is in its place; and as `spec`.
-            StoreError: Out of reach.
+            SpecError: The job has no code that can be written into a folder.
+            BastionError: The code cannot be fetched, or a file is in its place; also as for `spec`.
+            StoreError: The bucket is unreachable.
         """
         from pathlib import Path
 
@@ -213,20 +213,20 @@ class Reader(EventReader):
 
     def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
         """
-        Every task of an array, in order, with its parameters.
+        Return every task of an array, in order, with its parameters.
 
-        Those that wait are known by their state alone; and so are those that have ended, where
-        they are more than 100: ask for fewer, as `sweep.0-99`, to have their final records.
+        Waiting tasks have only their state. So do ended tasks if there are more than 100 of them:
+        select fewer, such as `sweep.0-99`, to get their final records.
 
         Args:
-            name: The array, or some of its tasks as in `sweep.0-4,9`.
+            name: The array, or some of its tasks, such as `sweep.0-4,9`.
             project: Only look in this project.
-            needed: That `name` is no array is an error; else it has no tasks.
+            needed: Whether it is an error if `name` is not an array; else the result is empty.
 
         Raises:
             NotFoundError: There is no such array.
-            SpecError: It names several, or a job that is no array.
-            StoreError: Out of reach.
+            SpecError: The name is ambiguous, or names a job that is not an array.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.array_views import states_of
         from bastion.spec.arrays.task import task_id, tasks_named
@@ -244,7 +244,7 @@ class Reader(EventReader):
             if needed:
                 raise SpecError(f"{array.id} is not an array and has no tasks")
             return ()
-        # A task that has ended may still have its row, and its record not yet.
+        # An ended task may still have its row while its record is not there yet.
         rows = {}
         with suppress(NotFoundError):
             rows = {row.id: row for row in self._published.queue()}
@@ -252,19 +252,19 @@ class Reader(EventReader):
         made = states_of(array)
         names = (task_id(array.id, index) for index in indices)
         found = [rows.get(name) or made(name) for name in names]
-        # What the array calls active, and has no row any more, has ended since; of what drains the
-        # final record stands for a moment beside its row.
+        # A task that the array calls active but that has no row has since ended; a draining task's
+        # final record exists for a moment beside its row.
         over = [task.has_ended or task.state in ("active", "draining") for task in found]
         if sum(over) <= MAX_RECORDS:
             found = [self._recorded(task) if over[n] else task for n, task in enumerate(found)]
         return self._with_parameters(found)
 
     def _recorded(self, job: JobView) -> JobView:
-        """As the final record has it, where there is one."""
+        """Return the final record of `job` if there is one."""
         return self._published.result(job.project, job.id) or job
 
     def _with_parameters(self, jobs: Iterable[JobView]) -> tuple[JobView, ...]:
-        """`jobs`, those that are tasks of a sweep with their parameters."""
+        """Return `jobs`, with parameters added to tasks of a sweep."""
         from bastion.client.status.display import Rows
 
         sweeps: dict[str, Sweep | None] = {}
@@ -280,14 +280,14 @@ class Reader(EventReader):
 
     def why(self, name: str | Named, *, project: str = "") -> Why:
         """
-        Why a job is in its state, in words and numbers, and what would change it.
+        Return why a job is in its state, in words and numbers, and what would change it.
 
-        The reason of a job that has just been submitted is waited for, a second at most.
+        For a newly submitted job, it waits up to one second for the reason.
 
         Raises:
-            NotFoundError: There is none.
-            SpecError: It names several.
-            StoreError: Out of reach.
+            NotFoundError: There is no such job.
+            SpecError: The name is ambiguous.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.told_reason import settled, why_of
 
@@ -297,16 +297,16 @@ class Reader(EventReader):
     def _quota_problem(self) -> str:
         try:
             return self.status().quota_problem
-        except NotFoundError:  # nothing is in force, and no bastion has said so yet
+        except NotFoundError:  # nothing is in force, and no bastion has reported so yet
             return ""
 
     def pool(self) -> PoolsView:
         """
-        Every machine: what it has, what is free, which jobs are on it.
+        Return every machine: what it has, what is free, and which jobs are on it.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.rows import in_maintenance
 
@@ -314,11 +314,11 @@ class Reader(EventReader):
 
     def top(self) -> TopView:
         """
-        Return what every machine uses now, device by device, as its agent told lately.
+        Return the recently reported use of every machine, device by device.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.usage import top_view
 
@@ -330,10 +330,10 @@ class Reader(EventReader):
 
     def use(self, job: JobView) -> JobUse | None:
         """
-        Return what the hosts of a running job use now; None where none of them tells of it lately.
+        Return the current use of a running job's hosts; None if none of them reported recently.
 
         Raises:
-            BastionError: It is not a job as `job` returns it; or the store is out of reach.
+            BastionError: It is not a job as returned by `job`, or the bucket is unreachable.
         """
         from bastion.client.look.views import JobView
 
@@ -347,7 +347,7 @@ class Reader(EventReader):
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._published.status()
 
@@ -360,22 +360,22 @@ class Reader(EventReader):
         project: str = "",
     ) -> Printed:
         """
-        What a job's processes printed, byte for byte: `print` it, or go through its chunks.
+        Return the exact output of a job's processes: `print` it, or iterate over its chunks.
 
-        Of an array, what its tasks printed, one after the other. While it is followed, a store
-        that fails or refuses only makes it longer, and that is said.
+        For an array, it is the output of its tasks, one after the other. While a log is followed,
+        failures and refusals of the store only delay it, and are reported.
 
         Args:
             name: The job.
-            wanted: Which part; None: all of its newest attempt.
-            follow: Go on until the job has ended.
+            wanted: The part of the log; None: all of the newest attempt.
+            follow: Continue until the job has ended.
             project: Only look for the job in this project.
 
         Raises:
             NotFoundError: There is no such job, attempt, replica or process, or bytes of its log
                 are missing.
-            SpecError: It names several.
-            StoreError: Out of reach.
+            SpecError: The name is ambiguous.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.follow.log_filter import Wanted
         from bastion.client.follow.printed import Printed, in_turn
@@ -393,7 +393,7 @@ class Reader(EventReader):
 
     def check_log(self, jobs: Sequence[JobView], wanted: Wanted) -> None:
         """
-        Check that a job, or one of the tasks of an array, has what of its log is wanted.
+        Check that a job, or one of the tasks of an array, has the requested part of its log.
 
         Raises:
             NotFoundError: It has no such attempt, replica or process.
@@ -413,23 +413,23 @@ class Reader(EventReader):
         report: Report | None = None,
     ) -> Fetched:
         """
-        Bring what a job kept in BASTION_OUTPUT_DIR, while it runs or afterwards.
+        Fetch what a job kept in BASTION_OUTPUT_DIR, during its run or afterwards.
 
-        Asked again, it brings only what is missing or has changed since.
+        A repeated call fetches only what is missing or has changed since.
 
         Args:
             name: The job.
-            directory: Where to; by default a folder here that is called as the job is.
-            attempt: Which; None: for each host the newest that kept anything.
+            directory: The destination; by default a folder here with the job's name.
+            attempt: The attempt; None: for each host the newest attempt that kept anything.
             replica: Only this one.
             project: Only look for the job in this project.
-            report: Told how far it has come.
+            report: Called with the progress.
 
         Raises:
             NotFoundError: There is no such job, or it kept nothing.
-            SpecError: The name stands for several jobs.
-            BastionError: The folder cannot be written, or what was kept is damaged.
-            StoreError: Out of reach; what was brought stays, ask again.
+            SpecError: The name is ambiguous.
+            BastionError: The folder cannot be written, or the kept output is damaged.
+            StoreError: The bucket is unreachable; fetched files stay, so a retry continues.
         """
         from pathlib import Path
 
@@ -453,24 +453,24 @@ class Reader(EventReader):
         report: WaitReport | None = None,
     ) -> tuple[JobView, ...]:
         """
-        The jobs named, once every one of them has ended.
+        Wait until all named jobs have ended, and return them.
 
-        One that failed and is held to be looked at counts as ended: its `outcome` is certain.
+        A failed job that is held for inspection counts as ended: its `outcome` is final.
 
         Args:
             names: Jobs, or launches for all of their jobs, one by one or in lists; a handle or a
-                view stands for its id. An array ends with its last task. Of several jobs of one
-                name it is the newest.
-            timeout: The same as `timeout_s`, as the standard library calls it; also `90s`, `2h`.
-            timeout_s: How long to wait; None: as long as it takes.
+                view can replace an id. An array ends with its last task. If several jobs have one
+                name, the newest is meant.
+            timeout: Another name for `timeout_s`, as in the standard library; also `90s`, `2h`.
+            timeout_s: How long to wait; None: without limit.
             project: Only look in this project.
-            report: Told at every look how many have ended, and of how many.
+            report: Called at every poll with the number of ended jobs, and the number of all.
 
         Raises:
             NotFoundError: One of them does not exist.
-            SpecError: A name stands for several jobs, or both timeouts are given.
-            TimedOutError: One still goes on after `timeout_s`.
-            StoreError: Out of reach when the jobs were looked up; afterwards it is waited for.
+            SpecError: A name is ambiguous, or both timeouts are given.
+            TimedOutError: One has not ended after `timeout_s`.
+            StoreError: The bucket is unreachable at first; later outages only prolong the wait.
         """
         from bastion.client.look.array_views import each_of
         from bastion.client.look.find_job import each_name, find_all
@@ -488,12 +488,12 @@ class Reader(EventReader):
 
     def all_named(self, name: str, *, project: str = "") -> tuple[JobView, ...]:
         """
-        The jobs of the launch that `name` is the id of, else the one job it names.
+        Return the jobs of the launch with the id `name`, or else the single job that it names.
 
         Raises:
-            NotFoundError: There is none.
-            SpecError: It names several.
-            StoreError: Out of reach.
+            NotFoundError: There is no such job or launch.
+            SpecError: The name is ambiguous.
+            StoreError: The bucket is unreachable.
         """
         from bastion.client.look.find_job import find_all
 

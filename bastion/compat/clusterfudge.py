@@ -172,7 +172,7 @@ class Client:
             SchedulingError: The bastion refused it; the error says why.
             TimedOutError: No answer yet; the launch is in the inbox and will be read.
             BastionError: Its repository could not be resolved.
-            StoreError: The bucket is out of reach.
+            StoreError: The bucket is unreachable.
         """
         request = create_launch_request
         here = self._types(request)
@@ -205,7 +205,7 @@ class Client:
 
         Raises:
             NotFoundError: There is no such launch.
-            BastionError: As `bastion.Client.cancel`.
+            BastionError: As for `bastion.Client.cancel`.
         """
         jobs = [job.id for job in self._jobs(launch_id) if not job.has_ended]
         if jobs:
@@ -217,7 +217,7 @@ class Client:
 
         Raises:
             NotFoundError: There is no such launch.
-            StoreError: The bucket is out of reach.
+            StoreError: The bucket is unreachable.
         """
         jobs = self._jobs(launch_id)
         return LaunchDetails(

@@ -74,7 +74,7 @@ class ObjectStore(Protocol):
         Raises:
             NotFoundError: There is no such object.
             OversizeError: It is larger than `limit_bytes`; the rest is not received.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         ...
 
@@ -115,6 +115,6 @@ class ObjectStore(Protocol):
         Keys are sorted by their UTF-8 bytes. Fewer than `limit` entries mean there are no more.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         ...

@@ -108,7 +108,7 @@ def standing(
     Return what the claim `found` means to an agent whose own claim would be `mine`.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     if found is None or found.claim is None:
         return NotOurs(why="it is revoked" if found else "it is not claimed")
@@ -137,7 +137,7 @@ class Launches:
         Return the launch, or why it can never be read.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         key = layout.spec(project, launch)
         with self._lock:

@@ -1,9 +1,10 @@
 """
 Changes: a user's requests go into the inbox, and the bastion's answers come out.
 
-Comes in: a verb and its body. Goes out: an `Answer`, or an error that says whether the request may
-have arrived. Read `request_id` (names of requests), `presence` (is a bastion there to answer),
+A verb and its body come in. An `Answer` goes out, or an error that says whether the request may
+have arrived. Read `request_id` (names of requests), `presence` (is there a bastion to answer),
 `inbox` (post, wait), `requests` (one user's requests, idempotency keys), `operator` (an admin's
-about machines), then `busy_error` and `user`.
+requests about machines), then `busy_error` and `user`.
+
 `quota_file` reads, checks and replaces the quota file, which an admin writes without the bastion.
 """

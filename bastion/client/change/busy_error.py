@@ -1,4 +1,4 @@
-"""A launch that may not wait, refused: why on every machine, as data and as a table."""
+"""A refused launch that must not wait: why it fits on no machine, as data and as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BusyError(RefusedError):
 
     Args:
         message: The bastion's answer.
-        machines: Every machine as each job met it, those that came nearest first.
+        machines: Each machine as seen by each job, closest fits first.
     """
 
     def __init__(self, message: str, machines: Sequence[MachineReport]) -> None:
@@ -36,7 +36,7 @@ def _amounts(amounts: Amounts) -> str:
 
 
 def table(machines: Sequence[MachineReport]) -> list[str]:
-    """The reports in columns, a heading first; which job is told where there are several."""
+    """Return the reports in columns with a heading; names the job if there are several."""
     several = len({each.job for each in machines}) > 1
     rows = [["JOB", "MACHINE", "ASKED", "FREE", "FITS", "WHY NOT"]]
     rows += [

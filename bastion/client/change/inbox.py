@@ -1,9 +1,10 @@
 """
-One request and its answer: a create in the inbox, then a wait for what the bastion writes.
+One request and its answer: a create in the inbox, then a wait for the object that the bastion
+writes.
 
-Rules: the bytes of a request are frozen before the first try, and only the same bytes are ever
-tried again. A request that was created is never taken back: when no answer comes in time, it is
-still there and will be taken.
+The bytes of a request are frozen before the first try, and only these bytes are retried. A created
+request is never withdrawn: if no answer arrives in time, the request is still in the inbox and will
+be processed.
 """
 
 from __future__ import annotations
@@ -39,17 +40,20 @@ if TYPE_CHECKING:
     from bastion.records.requests.request import Body
 
 _SLOW_S = 2.0
-"""An answer of a bastion that reads a folder takes less than this."""
+"""A bastion that reads a folder answers faster than this."""
 _SLOW_POLLS = 12
-"""Polls (12 s on a cloud, where an idle bastion looks every 5 s) that an answer may take."""
+"""
+An answer usually takes at most this many polls (12 s on a cloud, where an idle bastion polls every
+5 s).
+"""
 _FREE_POLL_S = 0.02
-"""Where polls are this frequent they cost a system call, and the answer comes within 0.1 s."""
+"""At such short intervals each poll costs one system call, and the answer comes within 0.1 s."""
 _GROWTH, _FREE_GROWTH = 1.5, 1.15
 _FIRST_POLL_S = 0.002
 _LONGEST_TOOK_S = 0.2
 """A longer wait says more about one moment than about the next answer."""
 _FIRST_SHARE, _NEXT_SHARE = 0.5, 0.125
-"""Of the time that the last answer took: before the first look for the next, and between looks."""
+"""As fractions of the last answer's time: before the first poll for the next, and between polls."""
 
 
 @value
@@ -78,7 +82,7 @@ class Inbox:
 
     Args:
         store: The bucket.
-        clock: For waiting.
+        clock: Used for waiting.
         poll_s: Seconds between two polls for an answer.
         outage: Records whether the store answers.
     """
@@ -89,7 +93,9 @@ class Inbox:
         self._poll_s = poll_s
         self._outage = outage
         self._took_s = 0.0
-        """How long the last answer took, where looks are frequent: the next takes about as long."""
+        """
+        How long the last answer took at short polling intervals: the next takes about as long.
+        """
 
     def post(self, ref: RequestRef, body: Body) -> None:
         """
@@ -97,8 +103,8 @@ class Inbox:
 
         Raises:
             ConflictError: Another request has this name.
-            SpecError: It is larger than what the bastion reads.
-            InDoubtError: After all retries it may have arrived, and may not.
+            SpecError: It is larger than the bastion reads.
+            InDoubtError: After all retries, it may or may not have arrived.
             StoreError: The store refused it, and nothing was sent.
         """
         data = encode_request(body)
@@ -128,13 +134,13 @@ class Inbox:
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
     def drop(self, ref: RequestRef, body: Body) -> None:
-        """Put a request that nothing depends on into the inbox, in one try; ignore a failure."""
+        """Put a request that nothing depends on into the inbox with one try; ignore a failure."""
         with suppress(StoreError, ConflictError):
             self._store.hasty.create(ref.key, encode(body))
 
     def _check_ours(self, ref: RequestRef, body: Body, data: bytes) -> None:
         """
-        Raise if the request in the inbox is another one.
+        Raise if the request in the inbox is a different one.
 
         A create may conflict with this client's own earlier try. A request that has left the inbox
         counts as this client's.
@@ -155,7 +161,7 @@ class Inbox:
         """
         Wait for the answer to a posted request, and return it.
 
-        The request stays in the inbox: a store that fails or refuses now only prolongs the wait.
+        The request stays in the inbox: failures and refusals of the store only prolong the wait.
         `on_slow` is called at every poll once the answer takes longer than usual.
 
         Raises:
@@ -193,7 +199,7 @@ class Inbox:
         Return the answer, or None while there is none.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         data = self._read(ref.answer_key)
         return None if data is None else decode(Answer, data, key=ref.answer_key)
@@ -203,12 +209,12 @@ class Inbox:
         Whether the request is in the inbox now.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._read(ref.key) is not None
 
     def _poll(self, ref: RequestRef) -> Answer | None:
-        """Return the answer, or None while there is none or the store is out of reach."""
+        """Return the answer, or None while there is none or the store is unreachable."""
         try:
             data = _bytes(self._store.hasty, ref.answer_key)
         except StoreError as error:

@@ -29,7 +29,7 @@ from bastion.store.port import ObjectStore
 ANSWER_TIMEOUT_S = 60.0
 """Twelve turns of an idle bastion on a cloud store (5 s each)."""
 CHECK_S: Mapping[str, float] = {"hello": 120.0, "burn": 900.0}
-"""An agent reads its instructions every few seconds; the load of a pool takes up to ten minutes."""
+"""An agent reads its instructions every few seconds; a pool's load takes up to ten minutes."""
 
 
 class Operator:
@@ -39,10 +39,10 @@ class Operator:
     Args:
         requests: The admin's requests.
         published: The published views.
-        store: The bucket, asked once.
-        clock: For waiting.
-        poll_s: Between two looks at a machine.
-        outage: Told whether the store answers.
+        store: The bucket, read without retries.
+        clock: Used for waiting.
+        poll_s: Seconds between two polls of a machine.
+        outage: Records whether the store answers.
     """
 
     def __init__(
@@ -64,39 +64,40 @@ class Operator:
 
     def cordon(self, *machines: str, reason: str = "") -> None:
         """
-        Let no new job start on `machines`; what runs there goes on.
+        Start no new jobs on `machines`; running jobs continue.
 
         Raises:
             NotFoundError: There is no such machine; nothing was changed.
             RefusedError: One is being deleted; nothing was changed.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: The request may have arrived; a retry is harmless.
-            StoreError: Out of reach, or no right to write into the inbox of admins.
+            StoreError: The bucket is unreachable, or the right to write into the inbox of admins is
+                missing.
         """
         self._ask("cordon", MachinesRequest(machines=machines, reason=reason))
 
     def uncordon(self, *machines: str) -> None:
         """
-        Let jobs start on `machines` again, and end their drain; raises what `cordon` raises.
+        Let jobs start on `machines` again, and cancel their drain.
 
         Raises:
-            BastionError: As `cordon`.
+            BastionError: As for `cordon`.
         """
         self._ask("uncordon", MachinesRequest(machines=machines))
 
     def drain(self, *machines: str, reason: str = "", deadline: float | str | None = None) -> Drain:
         """
-        Start nothing more on `machines`, and let what runs there end; the drain can be waited for.
+        Start no new jobs on `machines` and let running jobs finish; return a drain to wait for.
 
-        What an earlier drain of them said holds, where this one says nothing.
+        Settings of an earlier drain of these machines stay unless this call replaces them.
 
         Args:
             machines: Their names.
             reason: Shown to everyone whose job waits for them.
-            deadline: From now; jobs that still run then are preempted, with their notice.
+            deadline: Counted from now; jobs still running then are preempted, with their notice.
 
         Raises:
-            BastionError: As `cordon`; SpecError for a deadline that is not allowed.
+            BastionError: As for `cordon`; SpecError for a deadline that is not allowed.
         """
         deadline_s = None if deadline is None else seconds_of("deadline", deadline)
         body = DrainRequest(machines=machines, reason=reason, deadline_s=deadline_s)
@@ -112,12 +113,12 @@ class Operator:
 
     def warm(self, pool: str, machines: int, duration: float | str = "8h") -> None:
         """
-        Keep at least so many machines of a pool, in use or idle, until `duration` is over.
+        Keep at least `machines` machines of a pool, in use or idle, until `duration` is over.
 
-        Where the pool has slices, slices are counted. 0 ends it.
+        In a pool with slices, slices are counted. 0 cancels it.
 
         Raises:
-            BastionError: As `cordon`; SpecError for a number or time that is not allowed.
+            BastionError: As for `cordon`; SpecError for a number or time that is not allowed.
         """
         for_s = seconds_of("duration", duration)
         self._ask("warm", WarmRequest(pool=pool, machines=machines, for_s=for_s))
@@ -130,17 +131,18 @@ class Operator:
         on_begun: Callable[[], None] = lambda: None,
     ) -> CheckOutcome:
         """
-        Have the agent of a machine describe it, or load its devices too; return what it found.
+        Have a machine's agent report its state, or load its devices too; return the result.
 
-        A machine that does not bear the load is cordoned by the bastion, waited for or not.
+        The bastion cordons a machine that fails under the load, even if nobody waits for the
+        result.
 
         Args:
             machine: Its name.
-            by: `hello` disturbs nothing. `burn` takes a machine on which nothing runs.
-            on_begun: Called once the bastion has told the agent.
+            by: `hello` disturbs no job. `burn` needs a machine without running jobs.
+            on_begun: Called once the bastion has sent the agent the instruction.
 
         Raises:
-            BastionError: As `cordon`; TimedOutError also where the agent does not answer.
+            BastionError: As for `cordon`; also TimedOutError if the agent does not answer.
         """
         answer = self._ask("check", CheckRequest(machine=machine, by=by))
         on_begun()
@@ -178,10 +180,10 @@ class Drain:
     Args:
         machines: Their names.
         published: The published views.
-        clock: For waiting.
-        since: Views of an earlier time do not know of it.
-        poll_s: Between two looks.
-        outage: Told whether the store answers.
+        clock: Used for waiting.
+        since: Earlier views do not include the drain.
+        poll_s: Seconds between two polls.
+        outage: Records whether the store answers.
     """
 
     def __init__(
@@ -205,10 +207,10 @@ class Drain:
         self, on_look: Callable[[Sequence[MachineView]], None] = lambda _: None
     ) -> Iterator[tuple[str, str]]:
         """
-        Wait for every machine to be drained, and yield its name and what became of it.
+        Wait until every machine is drained; yield each one's name and result.
 
-        That is `drained`, `gone` where its provider has deleted it, or `uncordoned`. `on_look` is
-        given the machines on which jobs still run, at each look.
+        The result is `drained`, `gone` if the provider has deleted the machine, or `uncordoned`. At
+        each poll, `on_look` is called with the machines on which jobs still run.
         """
         waited = dict.fromkeys(self._machines)
         while waited:
@@ -223,7 +225,7 @@ class Drain:
                 self._clock.sleep(self._poll_s)
 
     def _look(self, names: Sequence[str]) -> dict[str, MachineView | None]:
-        """Return the machines as published, None for one that is gone; empty if that is old."""
+        """Return the published machines, None for one that is gone; empty if the view is old."""
         try:
             view = self._published.pools()
         except StoreError as error:

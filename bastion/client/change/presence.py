@@ -1,8 +1,9 @@
 """
-Whether a bastion is there to answer, looked up before anything is asked of it.
+Whether there is a bastion to answer, looked up before a request is sent.
 
-A root that no bastion ever served is most likely mistyped: nothing is written there. A bastion that
-stopped or fell silent is worth a word before the wait; the request stays in the inbox for the next.
+A root that no bastion ever served is most likely mistyped, so nothing is written there. If a
+bastion stopped or fell silent, the user is told before the wait; the request stays in the inbox for
+the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from bastion.clock import Clock
 from bastion.errors import BastionError, NotFoundError
 
 _GLANCE_S = 10.0
-"""Between two looks for the bastion while something else is awaited."""
+"""Between two looks for the bastion while waiting for something else."""
 _FIRST = "no bastion has run here yet"
 
 
@@ -26,9 +27,9 @@ class Presence:
     Args:
         views: What the bastion published.
         hasty: The same, read without retries.
-        place: URL of the root, for people.
-        clock: For the time between two glances.
-        say: Receives what is worth a word.
+        place: URL of the root, for messages.
+        clock: Times the interval between two glances.
+        say: Receives messages for the user.
     """
 
     def __init__(
@@ -52,10 +53,10 @@ class Presence:
 
     def absence(self) -> str:
         """
-        Return why nothing leads here, empty while a bastion leads or was never seen.
+        Return why no bastion leads here; empty while one leads or if none was ever seen.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         try:
             return self._views.status().absence
@@ -63,7 +64,7 @@ class Presence:
             return ""
 
     def glance(self) -> None:
-        """Say during a long wait that the bastion went or is back; cheap to call at every poll."""
+        """Report during a long wait that the bastion left or is back; cheap for every poll."""
         now = self._clock.monotonic()
         if now < self._glance_at:
             return
@@ -71,7 +72,7 @@ class Presence:
         try:
             absence = self._hasty.status().absence
         except BastionError:
-            return  # nothing was ever published, or the poll itself meets the same store and tells
+            return  # nothing was ever published, or the poll itself reports the store's failure
         if bool(absence) != bool(self._absence_told):
             goes_on = "jobs go on while their machines run"
             self._say(f"{absence}; {goes_on}" if absence else "a bastion leads again")
@@ -79,11 +80,11 @@ class Presence:
 
     def look(self) -> None:
         """
-        Look for the bastion before a request is written; say so once if none would answer.
+        Look for the bastion before a request is written; report once if none would answer.
 
         Raises:
-            NotFoundError: Nothing of a bastion is at this root.
-            StoreError: Out of reach.
+            NotFoundError: No bastion has ever served this root.
+            StoreError: The bucket is unreachable.
         """
         absence = self._absence_or_refusal()
         if absence and not self._has_said:
@@ -92,7 +93,7 @@ class Presence:
             self._say(f"{absence}; {self._waits}")
 
     def still_waiting(self) -> None:
-        """Say that the answer takes long, then why, where no bastion leads; at every poll."""
+        """Report that the answer takes long, then why if no bastion leads; called at every poll."""
         if self._has_said:
             self.glance()
         else:

@@ -34,11 +34,11 @@ class QuotaFile:
 
     def text(self) -> str:
         """
-        Its text.
+        Return its text.
 
         Raises:
-            NotFoundError: There is none.
-            StoreError: Out of reach.
+            NotFoundError: There is no quota file.
+            StoreError: The bucket is unreachable.
         """
         try:
             found = self._store.read(layout.QUOTA)
@@ -53,31 +53,31 @@ class QuotaFile:
 
     def quota(self) -> Quota:
         """
-        What it says.
+        Return its quota.
 
         Raises:
-            NotFoundError: There is none.
-            SpecError: It is wrong: every problem, with its line.
-            StoreError: Out of reach.
+            NotFoundError: There is no quota file.
+            SpecError: It is invalid; the error lists every problem with its line.
+            StoreError: The bucket is unreachable.
         """
         return parsed_quota(self.text(), source="quota file of the bucket")
 
     def in_force(self) -> Quota | None:
         """
-        The last good file, which the bastion goes on with; None where none has led with one.
+        Return the last good file, which the bastion still uses; None if there never was one.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         text = self.text_in_force()
         return parsed_quota(text) if text else None
 
     def text_in_force(self) -> str:
         """
-        The text of the last good file; empty where none has led with one.
+        Return the text of the last good file; empty if there never was one.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         try:
             found = self._store.read(layout.ROOT)
@@ -89,13 +89,13 @@ class QuotaFile:
 
     def known(self) -> Quota | None:
         """
-        What is in force, or None where that cannot be known here: the bastion will judge.
+        Return the quota in force, or None if it cannot be known here and the bastion decides.
 
-        That is what the file says, and while it is broken the last good one.
-        An unchanged file is not parsed again: a script may submit many launches.
+        It is the quota of the file or, while the file is broken, of the last good one. An unchanged
+        file is not parsed again, since a script may submit many launches.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         version = self._parsed[0] if self._parsed else None
         try:
@@ -108,7 +108,7 @@ class QuotaFile:
 
     @property
     def last(self) -> Quota | None:
-        """What it said when `known` last read it; None where that cannot be known here."""
+        """Return the quota that `known` last read; None if it cannot be known here."""
         return self._parsed[1] if self._parsed else None
 
     def _last_good(self) -> Quota | None:
@@ -119,17 +119,18 @@ class QuotaFile:
 
     def apply(self, text: str, *, replacing: str | None = None) -> Quota:
         """
-        Put `text` in its place, once it is checked.
+        Check `text`, and replace the file with it.
 
         Args:
             text: The new file.
-            replacing: What `text` was read as before it was changed; None: whatever is there.
+            replacing: The text that was read before the change; None replaces any text.
 
         Raises:
-            SpecError: It is wrong: every problem, with its line; nothing was written.
-            ConflictError: Someone else changed the file meanwhile; nothing was written.
-            InDoubtError: The store never answered to the write, which may have arrived.
-            StoreError: Out of reach; nothing was written.
+            SpecError: It is invalid; the error lists every problem with its line. Nothing was
+                written.
+            ConflictError: Someone else changed the file in the meantime; nothing was written.
+            InDoubtError: The store did not answer the write, which may have arrived.
+            StoreError: The bucket is unreachable; nothing was written.
         """
         quota, data = parsed_quota(text), text.encode()
         standing = self._standing()
@@ -143,7 +144,7 @@ class QuotaFile:
             else:
                 self._store.swap(layout.QUOTA, data, if_version=standing.version)
         except ConflictError:
-            # Perhaps with our own write, which the network said twice, or whose answer was lost.
+            # Perhaps with our own write, which the network repeated or whose answer was lost.
             standing = self._standing()
             if standing is None or standing.data != data:
                 raise _changed_meanwhile() from None
@@ -175,7 +176,7 @@ def _changed_meanwhile() -> ConflictError:
 
 
 def unknown_pools(quota: Quota, pools: Collection[str]) -> list[str]:
-    """Return which pools, named by maintenance windows, are none of `pools`: nothing closes."""
+    """Return pools that maintenance windows name but `pools` lacks; these close nothing."""
     from quota.choice import choose
 
     return [
@@ -195,10 +196,10 @@ def _parsed_or_none(data: bytes) -> Quota | None:
 
 def parsed_quota(text: str, *, source: str = "quota file") -> Quota:
     """
-    The quota that `text` describes; errors begin with `source`.
+    Return the quota that `text` describes; errors start with `source`.
 
     Raises:
-        SpecError: It is wrong: every problem, with its line.
+        SpecError: It is invalid; the error lists every problem with its line.
     """
     from quota.file.config import parse
     from quota.file.errors import QuotaError

@@ -1,8 +1,8 @@
 """
 The names of a user's requests: fresh ULIDs, and the ULIDs of an idempotency key.
 
-Fresh ULIDs of one process are monotonic, also when the clock goes back. A keyed ULID is a function
-of the user, the project and the key: a second request writes the same object, and its create fails.
+Fresh ULIDs of one process are monotonic, even if the clock goes back. A keyed ULID is a function of
+the user, the project and the key: a second request writes to the same object, so its create fails.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ KEY_WINDOW_S = 3 * 86400
 How far the time of a keyed ULID is rounded down.
 
 The bastion refuses a request whose name is more than 7 days from the store's clock, so the time
-must move on now and then; three days leave four for a clock that is wrong.
+must advance now and then. Three days leave four for a clock that is wrong.
 """
 KEY_WINDOWS = 11
-"""A key is remembered over this many windows: 30 days, as long as answers are surely kept."""
+"""A key is remembered for this many windows, which cover the 30 days for which answers are kept."""
 
 
 class Ulids:
     """
-    A source of fresh ULIDs, for many threads.
+    A thread-safe source of fresh ULIDs.
 
     Args:
         wall: Seconds since 1970.
-        bits: So many random bits.
+        bits: Returns that many random bits.
     """
 
     def __init__(self, wall: Callable[[], float], bits: Callable[[int], int] | None = None) -> None:
@@ -42,7 +42,7 @@ class Ulids:
         self._lock = allocate_lock()
 
     def new(self) -> str:
-        """A ULID above every earlier one of this source."""
+        """Return a ULID greater than every earlier one of this source."""
         fresh = int(self._wall() * 1000) << _RANDOM_BITS | self._bits(_RANDOM_BITS)
         with self._lock:
             self._last = made = max(fresh, self._last + 1)
@@ -51,21 +51,22 @@ class Ulids:
 
 
 def _random_bits(count: int) -> int:
-    """Return `count` random bits, a multiple of 8; `secrets` takes long to import."""
+    """Return `count` random bits, a multiple of 8; importing `secrets` takes too long."""
     return int.from_bytes(os.urandom(count // 8), "big")
 
 
 def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterator[str]:
     """
-    The ULIDs that a request with this key may have, newest window first.
+    Yield the ULIDs that a request with this key may have, newest window first.
 
-    They differ in time only, so the ids of jobs, which come from the end, are the same in all.
+    They differ only in their time, so the ids of jobs, which derive from the end, are the same in
+    all.
 
     Args:
         user: The user who submits it.
         project: The project that it is charged to.
         key: The idempotency key.
-        turn: How often a request with this key was refused: a refusal uses nothing up.
+        turn: How often a request with this key was refused: a refusal does not use up the key.
         now: Seconds since 1970.
     """
     from hashlib import sha256
@@ -78,5 +79,5 @@ def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterat
 
 
 def _half_up(milliseconds: int) -> float:
-    """Seconds that turn into `milliseconds` again when they are cut, whatever floats lose."""
+    """Return seconds that convert back to `milliseconds` when truncated, despite rounding."""
     return (milliseconds + 0.5) / 1000

@@ -1,4 +1,4 @@
-"""A user's requests: named, posted and answered; at most once with an idempotency key."""
+"""A user's requests: named, posted and answered; at most once per idempotency key."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from bastion.records.requests.request import Body
 
     ChangeBody: TypeAlias = Callable[..., JobsRequest | UpdateRequest]
-    """Makes the body of a change from its `targets`."""
+    """Returns the body of a change from its `targets`."""
 
 _MAX_TURNS = 20
-"""How often a launch of one idempotency key may be refused and submitted again."""
+"""How often a launch with one idempotency key may be refused and submitted again."""
 
 
 class Requests:
@@ -33,9 +33,9 @@ class Requests:
 
     Args:
         inbox: The inbox that they are posted to.
-        clock: The time in their names.
+        clock: Provides the time in their names.
         user: The user who submits them.
-        presence: Whether a bastion is there to answer.
+        presence: Whether there is a bastion to answer.
     """
 
     def __init__(self, inbox: Inbox, clock: Clock, user: str, presence: Presence) -> None:
@@ -50,10 +50,10 @@ class Requests:
         Post a new request, and return its answer once it is accepted.
 
         Raises:
-            NotFoundError: Nothing of a bastion is at this root; nothing was written.
+            NotFoundError: No bastion has ever served this root; nothing was written.
             RefusedError: The bastion refused; the message is its answer.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
-            InDoubtError: It may have arrived, and may not.
+            InDoubtError: It may or may not have arrived.
             StoreError: The store refused it.
         """
         ref = self._post(project, verb, body)
@@ -68,22 +68,22 @@ class Requests:
         timeout_s: float,
     ) -> tuple[str, ...]:
         """
-        Request a change of those of `jobs` that have not ended; return their ids.
+        Request a change of those `jobs` that have not ended; return their ids.
 
-        Posts one request a project, or as many as its targets need, and then waits for all: a
-        bastion answers what it finds together in one turn.
+        Posts one request per project, or as many as its targets need, and then waits for all of
+        them: a bastion answers the requests that it finds together in one turn.
 
         Args:
             verb: The change.
             jobs: The jobs to change.
-            body_of: Makes the body from `targets`.
-            timeout_s: For each answer.
+            body_of: Returns the body from `targets`.
+            timeout_s: How long to wait for each answer.
 
         Raises:
             RefusedError: The bastion refused a request; the others stay in force.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: A request may have arrived; a retry is harmless.
-            StoreError: The store refused one.
+            StoreError: The store refused a request.
         """
         by_project: dict[str, list[str]] = {}
         for job in jobs:
@@ -102,14 +102,14 @@ class Requests:
         """
         Return the answer to the first launch with this body's key; post the body if there is none.
 
-        A refused launch does not use the key up: the next try has other names.
+        A refused launch does not use up the key: the next try has other names.
 
         Raises:
             RefusedError: The bastion refused; the message is its answer.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             ConflictError: Another launch with this key is in the inbox.
-            InDoubtError: It may have arrived; submitting it again with this key does no harm.
-            StoreError: Out of reach before anything was sent, or refused.
+            InDoubtError: It may have arrived; submitting it again with this key is harmless.
+            StoreError: The bucket refused, or became unreachable before anything was sent.
         """
         for turn in range(_MAX_TURNS):
             names = self._keyed(project, body.idempotency_key, turn)
@@ -158,7 +158,7 @@ class Requests:
         return _accepted(answer)
 
     def tell(self, project: str, verb: str, body: Body) -> None:
-        """Post a request that nothing depends on: no answer is awaited, no failure is raised."""
+        """Post a request that nothing depends on: waits for no answer and raises no failure."""
         self._inbox.drop(self._named(project, verb, self._ulids.new()), body)
 
     def _keyed(self, project: str, key: str, turn: int) -> list[RequestRef]:
@@ -170,7 +170,7 @@ class Requests:
 
 
 def _bodies(ids: list[str], body_of: ChangeBody) -> Iterator[JobsRequest | UpdateRequest]:
-    """Yield the bodies that name all of `ids`."""
+    """Yield the bodies that together name all of `ids`."""
     from bastion.records.requests.job_request import MAX_TARGETS
 
     for first in range(0, len(ids), MAX_TARGETS):
@@ -178,7 +178,7 @@ def _bodies(ids: list[str], body_of: ChangeBody) -> Iterator[JobsRequest | Updat
 
 
 def _left_behind(ref: RequestRef, body: Body) -> str:
-    """What becomes of a posted request whose answer is no longer awaited."""
+    """Return what happens to a posted request whose answer is no longer waited for."""
     from bastion.records.requests.launch_request import LaunchRequest
     from bastion.spec import job_ids
 

@@ -7,7 +7,7 @@ import os
 from bastion.errors import SpecError
 
 _VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Source: Python, `getpass.getuser`, which is loaded with all that reading a password takes."""
+"""Source: Python's `getpass.getuser`; importing it would load everything for reading passwords."""
 
 
 def login_name() -> str:

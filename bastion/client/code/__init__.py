@@ -1,6 +1,6 @@
 """
-Code and outputs: what is uploaded with a launch, and what is fetched from a job.
+Code and outputs: uploaded with a launch, and fetched from a job.
 
-Comes in: a folder, repository or image, or a job. Goes out: an exact reference, or files on disk.
-Read `upload` (with `named_files`), `stored_code`, then `outputs`.
+A folder, repository, image or job comes in. An exact reference, or files on disk, go out. Read
+`upload` (with `named_files`), `stored_code`, then `outputs`.
 """

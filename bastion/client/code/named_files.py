@@ -1,4 +1,4 @@
-"""Files that a command names, and that are here but not in the code that is sent."""
+"""Files that a command names, and that exist here but not in the uploaded code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from bundler.bundle.upload import Bundle
 
 _BETWEEN = pattern(r"[\s=,;:'\"<>|&()\[\]{}]+")
-"""Between the words of a shell line, and between a flag and its value."""
+"""Separates the words of a shell line, and a flag from its value."""
 _SHOWN = 5
 
 
 def missing_file_warnings(launch: Launch, bundled: Bundle) -> tuple[str, ...]:
-    """Return a warning where commands of `launch` name files that were left out of its code."""
+    """Return a warning if commands of `launch` name files that were left out of its code."""
     names = sorted(name for name in set(_words(launch)) if _is_left_out(name, bundled))
     if not names:
         return ()
@@ -44,5 +44,5 @@ def _is_left_out(name: str, bundled: Bundle) -> bool:
         return False
     above = path.split("/")[:-1]
     folders = ("/".join(above[: depth + 1]) for depth in range(len(above)))
-    # A link to a folder that is in the bundle leads to files that may be in it too.
+    # A link to a folder in the bundle leads to files that may be in it too.
     return (bundled.root / path).is_file() and not any(each in bundled.paths for each in folders)

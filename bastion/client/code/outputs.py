@@ -1,13 +1,13 @@
 """
-What a job kept, brought to the user's machine.
+A job's kept outputs, fetched to the user's machine.
 
-    <folder>/r<i>/...             what replica i kept
-    <folder>/r<i>.h<j>/...        what a further host j of it kept, where replicas have several
-    <folder>/.fetching/           parts of files that are not whole yet
+    <folder>/r<i>/...             outputs of replica i
+    <folder>/r<i>.h<j>/...        outputs of its further host j, if replicas have several hosts
+    <folder>/.fetching/           parts of incomplete files
 
-A file appears by one rename, whole and checked against the digests of its parts. What is there
-already and is the same stays as it is, and a file that was cut off goes on where it was; so asking
-again, also after a kill, brings only what is missing or has changed.
+A file appears with one rename, complete and checked against the digests of its parts. Files that
+are present and unchanged stay as they are, and an interrupted file is resumed. So another fetch,
+even after a kill, transfers only what is missing or has changed.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from bundler.lanes import in_lanes
 from bundler.progress import Progress, Report, unreported
 
 LANES = 4
-"""Files written at once; each holds one part, 16 MiB, in memory."""
+"""Files written at the same time; each holds one part, 16 MiB, in memory."""
 _GROWING = ".fetching"
 
 
 @value
 class Fetched:
-    """What was asked for, and is in a folder now."""
+    """The outputs of a job that are now in a folder."""
 
     folder: Path
     attempts: tuple[int, ...]
-    """The attempts that it is from, one for each host."""
+    """The attempts that kept it, one per host."""
     files: int
     size_bytes: int
     fetched_bytes: int
-    """What had to be read now; the rest was there."""
+    """Bytes transferred by this call; the rest was present."""
     kept_at: float
     """When the newest of it was kept, in Unix seconds by the store's clock."""
 
@@ -55,17 +55,17 @@ class _Piece:
     file: SavedFile
     path: Path
     part: Path
-    """Where it grows until it is whole."""
+    """The path where it grows until it is complete."""
 
 
 class Outputs:
     """
-    What one job keeps.
+    The kept outputs of one job.
 
     Args:
         store: The bucket.
-        project: The job's.
-        job: Its id.
+        project: The job's project.
+        job: The job's id.
     """
 
     def __init__(self, store: ObjectStore, project: str, job: str) -> None:
@@ -82,19 +82,19 @@ class Outputs:
         report: Report = unreported,
     ) -> Fetched:
         """
-        See that `folder` has what the job kept.
+        Bring `folder` up to date with the job's kept outputs.
 
         Args:
-            folder: Made if it is not there. Files in it that the job did not keep stay.
-            attempt: Which; None: for each host the newest that kept anything.
+            folder: Created if it does not exist. Files in it that the job did not keep stay.
+            attempt: The attempt; None: for each host the newest attempt that kept anything.
             replica: Only this one.
-            report: Told how far it has come.
+            report: Called with the progress.
 
         Raises:
             NotFoundError: It kept nothing.
-            RecordError: What stands in the bucket is damaged; whole files are written all the same.
-            BastionError: The folder cannot be written, or is being written to by another.
-            StoreError: Out of reach; what was brought stays, ask again.
+            RecordError: A record in the bucket is damaged; undamaged files are still written.
+            BastionError: The folder cannot be written, or another fetch is writing to it.
+            StoreError: The bucket is unreachable; fetched files stay, so a retry continues.
         """
         newest = self._newest(attempt, replica)
         pieces: list[_Piece] = []
@@ -121,7 +121,7 @@ class Outputs:
     def _newest(
         self, attempt: int | None, replica: int | None
     ) -> dict[tuple[int, int], tuple[int, int, float, str]]:
-        """(attempt, number, time, key) of the list that counts, by replica and host."""
+        """Return (attempt, number, time, key) of the list in effect, by replica and host."""
         newest: dict[tuple[int, int], tuple[int, int, float, str]] = {}
         attempts: set[int] = set()
         for named, entry in saved_lists(self._store, self._project, self._job):
@@ -157,7 +157,7 @@ class Outputs:
         return fetched
 
     def _write(self, piece: _Piece) -> tuple[_Piece, int]:
-        """See that one file is there; the bytes that had to be read."""
+        """Write one file if it is incomplete; return the number of bytes that were read."""
         mode = 0o755 if piece.file.executable else 0o644
         if _is_there(piece):
             piece.path.chmod(mode)
@@ -188,7 +188,7 @@ def _is_there(piece: _Piece) -> bool:
 
 
 def _matching(file: BinaryIO, parts: Sequence[str]) -> int:
-    """How many of `parts`, from the first on, `file` holds; it is left behind the last of them."""
+    """Return how many leading `parts` are in `file`; leaves its position after the last one."""
     for at, digest in enumerate(parts):
         begin = file.tell()
         if hashlib.sha256(file.read(PART_BYTES)).hexdigest() != digest:
@@ -200,10 +200,10 @@ def _matching(file: BinaryIO, parts: Sequence[str]) -> int:
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """
-    Hold `folder` against other fetches into it; the kernel frees it on any end.
+    Hold `folder` against other fetches; the kernel releases it when the process ends.
 
     Raises:
-        BastionError: Another holds it.
+        BastionError: Another fetch holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

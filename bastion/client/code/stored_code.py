@@ -1,4 +1,4 @@
-"""What code ran: the stored spec of a launch, where it came from, and the code itself."""
+"""Code that ran: the stored spec of a launch, its origin, and the code itself."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 @value
 class CodeView:
-    """What code a launch runs, and where it came from."""
+    """The code that a launch runs, and its origin."""
 
     launch: str
     project: str
     user: str
     code: CodeRef | None = None
-    """The exact code; None where none was sent."""
+    """The exact code; None if none was sent."""
     again_of: str = ""
     """The launch that it repeats."""
     origin: Origin | None = None
-    """None where its submitter stored none."""
+    """None if its submitter stored none."""
 
 
 def named_spec(
     published: Published, name: str, *, project: str = "", exact: bool = False
 ) -> SpecRecord:
     """
-    The stored spec of the launch called `name`, or of the one that a job of this name belongs to.
+    Return the stored spec of the launch called `name`, or of the launch of the job `name`.
 
     Raises:
         NotFoundError: There is no such job or launch, or its spec was deleted.
-        SpecError: The name stands for several jobs.
-        StoreError: Out of reach.
+        SpecError: The name is ambiguous.
+        StoreError: The bucket is unreachable.
     """
     try:
         job, *_ = find_all(published, name, project=project, newest=True, exact=exact)
@@ -60,11 +60,11 @@ def named_spec(
 
 def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:
     """
-    What code `spec` runs, and where it came from.
+    Return the code that `spec` runs, and its origin.
 
     Raises:
-        RecordError: What stands for it cannot be understood.
-        StoreError: Out of reach.
+        RecordError: Its origin cannot be decoded.
+        StoreError: The bucket is unreachable.
     """
     from bastion.records.requests.origin import read_origin
 
@@ -73,7 +73,7 @@ def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:
         try:
             origin = read_origin(store, spec.origin)
         except NotFoundError:
-            origin = None  # deleted, as bundles may be; what ran is said by the reference
+            origin = None  # deleted, as bundles may be; the reference still names the code
     code = spec.launch.code
     return CodeView(
         launch=spec.id,
@@ -87,12 +87,12 @@ def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:
 
 def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
     """
-    Make `directory`, which is not there or empty, a copy of the exact code of `spec`.
+    Write a copy of the exact code of `spec` into `directory`, which must be absent or empty.
 
     Raises:
-        SpecError: There is no code that could be written into a folder.
-        BastionError: It cannot be had, or something else is in the way.
-        StoreError: Out of reach.
+        SpecError: It has no code that can be written into a folder.
+        BastionError: The code cannot be fetched, or something else is in the way.
+        StoreError: The bucket is unreachable.
     """
     from tempfile import TemporaryDirectory
 

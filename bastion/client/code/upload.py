@@ -1,8 +1,8 @@
 """
-Code on its way into the bucket: what the user wrote becomes one exact reference.
+Code on its way into the bucket: what the user specified becomes one exact reference.
 
-A folder is bundled and sent, a branch becomes a commit, an image is built and pushed; a reference
-that is exact already stays as it is.
+A folder is bundled and uploaded, a branch is resolved to a commit, and an image is built and
+pushed. An exact reference stays as it is.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from bundler.root import find_root
 
 def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
     """
-    Return `code` without the bucket at `url`, where that is a folder inside it.
+    Return `code` without the bucket at `url`, if the bucket is a folder inside it.
 
-    Such a bucket is a folder of a first trial, beside the code: its bastion writes to it all the
-    time, and a bundle of it would hold the bundles before.
+    Such a bucket is a folder for a first trial, beside the code. Its bastion writes to it all the
+    time, and a bundle of it would contain the earlier bundles.
 
     Raises:
         InvalidCodeError: The bucket is the top folder of the code itself.
@@ -66,7 +66,7 @@ class ResolvedCode:
     """Bytes that this call uploaded."""
     warnings: tuple[str, ...] = ()
     bundled: Bundle | None = None
-    """The folder that was bundled, where it was one."""
+    """The folder that was bundled, if any."""
 
     @property
     def name(self) -> str:
@@ -92,20 +92,20 @@ def resolve_code(
     python: PythonEnv | None = None,
 ) -> ResolvedCode:
     """
-    Upload, resolve or build `code` where needed, and return the exact reference to it.
+    Upload, resolve or build `code` as needed, and return the exact reference to it.
 
     Args:
-        code: What a launch holds: `LocalDir`, `GitRepo`, `Image`, `DockerBuild`, or a reference.
+        code: The code of a launch: `LocalDir`, `GitRepo`, `Image`, `DockerBuild`, or a reference.
         store: The bucket.
-        url: Where it is; a bucket that is a folder inside the code is not sent.
-        start: The folder from which the search for a root begins.
+        url: Its location; a bucket that is a folder inside the code is not uploaded.
+        start: The folder from which the search for a root starts.
         report: Called with the progress.
-        python: The environment to build from it; a folder must hold its lock file.
+        python: The environment to build from it; a folder must contain its lock file.
 
     Raises:
-        SpecError: What was written is wrong.
+        SpecError: The code is specified wrongly.
         BastionError: It could not be bundled, resolved or built.
-        StoreError: The bucket is out of reach.
+        StoreError: The bucket is unreachable.
     """
     try:
         if isinstance(code, LocalDir):
@@ -154,7 +154,7 @@ def _resolve_checked(
 def problems_here(
     code: object, python: PythonEnv | None, *, url: str = "", start: Path
 ) -> list[str]:
-    """Return why a folder could not be sent, by its names, sizes and lock file; send nothing."""
+    """Return why a folder could not be sent, from its names, sizes and lock file; sends nothing."""
     if not isinstance(code, LocalDir):
         return []
     try:
@@ -173,7 +173,7 @@ def _check_lock(env: PythonEnv | None, selected: Selection) -> None:
     Refuse a selection without the files that `env` is built from, before it is sent.
 
     Raises:
-        SpecError: One is missing or left out, or nothing can be built of it.
+        SpecError: A file is missing or left out, or no environment can be built from it.
     """
     if env is None:
         return
@@ -199,7 +199,7 @@ def _absence(path: Path) -> str:
 
 
 def _resolve_image(code: Image) -> ResolvedCode:
-    """Return the image by digest; as written, with a warning, if its registry is out of reach."""
+    """Return the image by digest; unchanged, with a warning, if its registry is unreachable."""
     from bundler.images.registry import resolve_image
 
     try:

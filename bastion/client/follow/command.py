@@ -14,17 +14,17 @@ from bastion.records.reports.registers import CommandEnd
 from bastion.store.port import ObjectStore
 
 _LOOK_AT_JOB_S = 5.0
-"""Between two looks whether the job has ended, and its machine with it."""
+"""Between two checks whether the job has ended, and its machine with it."""
 _LAST_WORD_S = 60.0
-"""After its job has ended: what a command printed, and its end, come no later."""
+"""After the job has ended, a command's output and end arrive no later than this."""
 
 
 def arguments(argv: Sequence[str]) -> tuple[str, ...]:
     """
-    The program and its arguments, as they were given.
+    Return the program and its arguments, unchanged.
 
     Raises:
-        SpecError: It is one string, or an argument is no string.
+        SpecError: It is a single string, or an argument is not a string.
     """
     if isinstance(argv, str):
         raise SpecError(
@@ -42,13 +42,13 @@ class Command:
     A command that the bastion has accepted.
 
     Args:
-        store: The bucket, asked once.
-        project: Of the job that it runs beside.
+        store: The bucket, read without retries.
+        project: The project of the job that it runs beside.
         job: That job's id.
         name: The id of the request for it.
-        clock: For waiting.
-        poll_s: Between two looks.
-        outage: Told whether the store answers.
+        clock: Used for waiting.
+        poll_s: Seconds between two polls.
+        outage: Records whether the store answers.
         is_over: Whether the job has ended.
     """
 
@@ -66,7 +66,7 @@ class Command:
     ) -> None:
         self.job = job
         self.end: CommandEnd | None = None
-        """How it ended; None before `output` is read to its end."""
+        """How it ended; None until `output` is read to its end."""
         self._store = store
         self._prefix = layout.command_log(project, job, name)
         self._clock = clock
@@ -81,7 +81,7 @@ class Command:
         return f"<a command beside {self.job} has ended: {how}>"
 
     def output(self) -> Iterator[bytes]:
-        """What it prints, as it comes, to its end; what the job's machine lost is in `end`."""
+        """Yield its output as it comes, to its end; `end` says if the job's machine lost some."""
         offset = 0
         look_at = self._clock.monotonic() + _LOOK_AT_JOB_S
         over_at = float("inf")

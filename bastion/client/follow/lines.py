@@ -1,4 +1,4 @@
-"""Lines of several processes that print at once: none is torn by one of another."""
+"""Lines of several processes that print at the same time, without mixing parts of their lines."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Place: TypeAlias = tuple[str, int, int, int]
 
 def in_lines(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """
-    Yield `chunks` as whole lines, each stream by itself.
+    Yield `chunks` as whole lines, each stream separately.
 
-    A line that its process never ended comes once a later attempt prints, or at the end, also where
-    `chunks` end with an error.
+    A line that its process never ended is yielded when a later attempt prints, or at the end, even
+    if `chunks` end with an error.
     """
     rests: dict[_Place, list[Chunk]] = {}
     try:
@@ -32,9 +32,9 @@ def in_lines(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 def _lines(chunks: Iterable[Chunk], rests: dict[_Place, list[Chunk]]) -> Iterator[Chunk]:
     """
-    Yield whole lines; what has no end yet is in `rests`.
+    Yield whole lines; keeps unfinished ones in `rests`.
 
-    Its parts are joined once: a progress bar may print a line of a day.
+    The parts of a line are joined once, since a progress bar may print one line for a whole day.
     """
     for chunk in chunks:
         stream = chunk.stream

@@ -1,4 +1,4 @@
-"""Whether jobs have the attempt, replica and process whose log is wanted."""
+"""Whether jobs have the requested attempt, replica and process of a log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bastion.errors import NotFoundError
 
 def check_log(published: Published, jobs: Sequence[JobView], wanted: Wanted) -> None:
     """
-    Check that a job, or one of the tasks of an array, has what of its log is wanted.
+    Check that a job, or one of the tasks of an array, has the requested part of a log.
 
     Raises:
         NotFoundError: It has no such attempt, replica or process.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     started = [job for job in jobs if job.attempt or job.state not in ("queued", "held")]
-    if len(jobs) > 1 and not all(job.attempt for job in started):  # of many, no record was read
+    if len(jobs) > 1 and not all(job.attempt for job in started):  # many: records were not read
         return
     job = max(started or jobs[:1], key=lambda job: job.attempt)
     if wanted.attempt and wanted.attempt > job.attempt:

@@ -12,18 +12,18 @@ from bastion.value import value
 
 @value
 class Wanted:
-    """Which bytes of a job's log; None stands for all."""
+    """The requested part of a job's log; None means all."""
 
     replica: int | None = None
     process: int | None = None
     attempt: int | None = None
-    """None: the newest attempt; when following, also those that come after it. 0: all attempts."""
+    """None: the newest attempt, and when following also later ones. 0: all attempts."""
     tail: int | None = None
-    """Only the last so many lines of each process."""
+    """Only the last `tail` lines of each process."""
     since: float | None = None
-    """Only what was stored at this time of the store or later, whole segments."""
+    """Only whole segments stored at or after this time, by the store's clock."""
     grep: str = ""
-    """Only lines in which this regular expression is found."""
+    """Only lines that match this regular expression."""
 
     def __post_init__(self) -> None:
         if self.tail is not None and self.tail < 0:
@@ -37,11 +37,11 @@ class Wanted:
         self, streams: Sequence[LogStream], *, since_attempt: int | None = None
     ) -> list[LogStream]:
         """
-        Those of `streams` that are wanted.
+        Return the requested ones of `streams`.
 
         Args:
             streams: Every process that printed something.
-            since_attempt: The first attempt that was shown, when it is followed by others.
+            since_attempt: The first attempt that was shown, if later ones are followed.
         """
         newest = max((stream.attempt for stream in streams), default=0)
         first = newest if since_attempt is None else since_attempt
@@ -57,18 +57,18 @@ class Wanted:
 
 class Grep:
     """
-    Keeps the lines of each process in which a pattern is found; everything when it is empty.
+    Keeps the lines of each process that match a pattern; keeps everything if it is empty.
 
-    A line that comes in two pieces is put together before it is looked at.
+    A line that arrives in several pieces is joined before it is matched.
     """
 
     def __init__(self, pattern: str) -> None:
         self._search = re.compile(pattern.encode()).search if pattern else None
         self._open: dict[LogStream, list[bytes]] = {}
-        """The parts of the line that has no end yet: they are joined once, however many come."""
+        """The parts of the unfinished line: they are joined only once, even if there are many."""
 
     def take(self, stream: LogStream, data: bytes) -> bytes:
-        """What to show of `data`, the next bytes of `stream`."""
+        """Return what to show of `data`, the next bytes of `stream`."""
         if self._search is None:
             return data
         parts = self._open.setdefault(stream, [])
@@ -81,13 +81,13 @@ class Grep:
         return b"".join(line + b"\n" for line in lines if self._search(line))
 
     def rest(self, stream: LogStream) -> bytes:
-        """What to show of the last line, which has no end, when nothing more comes."""
+        """Return what to show of the unfinished last line when nothing more comes."""
         line = b"".join(self._open.pop(stream, ()))
         return line if self._search is not None and line and self._search(line) else b""
 
 
 def last_lines(data: bytes, count: int) -> bytes:
-    """The last `count` lines of `data`; a line without an end counts as one."""
+    """Return the last `count` lines of `data`; an unfinished line counts as one."""
     at = len(data) - 1 if data.endswith(b"\n") else len(data)
     for _ in range(count):
         at = data.rfind(b"\n", 0, at)

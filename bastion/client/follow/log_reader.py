@@ -1,9 +1,9 @@
 """
-What the processes of a job printed, read from the bucket: whole, from the end, or as it comes.
+The output of a job's processes, read from the bucket: whole, from the end, or as it comes.
 
-Bytes come exactly as they were printed. A process is followed by reading the next name, which its
-offset tells; new processes and attempts are found by listing. Nothing here needs the machine, the
-agent or the bastion to live.
+The bytes are exactly those that were printed. To follow a process, the reader reads the next name,
+which it derives from the offset. It finds new processes and attempts by listing. No machine, agent
+or bastion needs to be running.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from bastion.value import value
 
 _PAGE = 1000
 _LOOK_FOR_NEW = 10
-"""Looks at known processes for each list that may find new ones."""
+"""Polls of known processes per listing that may find new ones."""
 
 
 @value
 class Chunk:
-    """Bytes that one process of a job printed, in the order it printed them."""
+    """Bytes that one process of a job printed, in the order in which it printed them."""
 
     job: str
     stream: LogStream
@@ -37,7 +37,7 @@ class Chunk:
 
     @property
     def text(self) -> str:
-        """The bytes as text; what is not UTF-8 is replaced."""
+        """The bytes as text; invalid UTF-8 is replaced."""
         return self.data.decode(errors="replace")
 
 
@@ -47,8 +47,8 @@ class JobLog:
 
     Args:
         store: The bucket.
-        project: Of the job.
-        job: Its id.
+        project: The job's project.
+        job: The job's id.
     """
 
     def __init__(self, store: ObjectStore, project: str, job: str) -> None:
@@ -58,10 +58,10 @@ class JobLog:
 
     def streams(self) -> tuple[LogStream, ...]:
         """
-        Every process that printed something, attempt by attempt.
+        Return every process that printed something, attempt by attempt.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         found: list[LogStream] = []
         prefix, after = layout.job_logs(self._project, self.job), ""
@@ -76,11 +76,11 @@ class JobLog:
 
     def read(self, wanted: Wanted) -> Iterator[Chunk]:
         """
-        What is there now, process by process.
+        Yield the log as it is stored now, process by process.
 
         Raises:
             NotFoundError: A process's log has a gap: bytes that were never stored.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         grep = Grep(wanted.grep)
         streams = self.streams()
@@ -90,13 +90,13 @@ class JobLog:
             yield from _rest(grep, self.job, stream)
 
     def followed(self, wanted: Wanted, *, outage: Outage) -> Follower:
-        """The same as it comes; `tail` and `since` choose where to begin."""
+        """Return the same log as it grows; `tail` and `since` choose where to start."""
         return Follower(self, wanted, outage=outage)
 
     def begin(
         self, stream: LogStream, wanted: Wanted, *, until: float = float("inf")
     ) -> Iterator[Chunk]:
-        """What stands of `stream` before the offset `until`, from where `wanted` begins."""
+        """Yield the stored part of `stream` before the offset `until`, from `wanted`'s start."""
         segments = [each for each in self.segments(stream) if (offset_of(each.key) or 0) < until]
         if wanted.tail is None and wanted.since is None:
             self.refuse_headless(stream, segments)
@@ -122,7 +122,7 @@ class JobLog:
 
     def refuse_gaps(self, stream: LogStream, segments: list[Entry]) -> None:
         """
-        See that nothing is missing between `segments`.
+        Check that nothing is missing between `segments`.
 
         Raises:
             NotFoundError: Bytes were never stored.
@@ -136,7 +136,7 @@ class JobLog:
 
     def refuse_gap_behind(self, stream: LogStream, end: int) -> None:
         """
-        See that what stands behind the offset `end` begins there, and has no gap.
+        Check that the log behind the offset `end` starts there and has no gap.
 
         Raises:
             NotFoundError: Bytes are missing.
@@ -149,10 +149,10 @@ class JobLog:
 
     def refuse_headless(self, stream: LogStream, segments: list[Entry]) -> None:
         """
-        See that `segments` begin at the first byte.
+        Check that `segments` start at the first byte.
 
         Raises:
-            NotFoundError: The beginning was deleted, as by a rule of the bucket for old objects.
+            NotFoundError: The beginning was deleted, for example by a lifecycle rule of the bucket.
         """
         if segments and (first := offset_of(segments[0].key)):
             raise NotFoundError(
@@ -161,16 +161,16 @@ class JobLog:
             )
 
     def end(self, stream: LogStream) -> int:
-        """The offset behind the last byte that stands."""
+        """Return the offset behind the last stored byte."""
         segments = self.segments(stream)
         return (offset_of(segments[-1].key) or 0) + segments[-1].size if segments else 0
 
     def first(self, stream: LogStream) -> list[Entry]:
-        """The first segment of `stream` that stands."""
+        """Return the first stored segment of `stream`."""
         return list(self._store.list(self.prefix(stream), limit=1))
 
     def segments(self, stream: LogStream) -> list[Entry]:
-        """What stands of `stream`, in order."""
+        """Return the stored segments of `stream`, in order."""
         found: list[Entry] = []
         prefix, after = self.prefix(stream), ""
         while page := self._store.list(prefix, start_after=after, limit=_PAGE):
@@ -179,7 +179,7 @@ class JobLog:
         return found
 
     def prefix(self, stream: LogStream) -> str:
-        """Where the segments of `stream` lie."""
+        """Return the prefix of the segments of `stream`."""
         return layout.log(
             self._project,
             self.job,
@@ -200,7 +200,7 @@ class JobLog:
         return Chunk(job=self.job, stream=stream, offset=begin, data=data)
 
     def stored(self, key: str) -> bytes | None:
-        """The segment at `key`, or None while there is none."""
+        """Return the segment at `key`, or None while there is none."""
         try:
             found = self._store.read(key)
         except NotFoundError:
@@ -210,12 +210,12 @@ class JobLog:
 
 class Follower:
     """
-    The log of one job as it comes, look by look.
+    The log of one job as it grows, poll by poll.
 
     Args:
         log: The log.
-        wanted: Which bytes of it; `tail` and `since` are about what stands at the first look.
-        outage: Told whether the store answers.
+        wanted: The part of it; `tail` and `since` apply to what is stored at the first poll.
+        outage: Records whether the store answers.
     """
 
     def __init__(self, log: JobLog, wanted: Wanted, *, outage: Outage) -> None:
@@ -228,16 +228,16 @@ class Follower:
         self._is_first = True
         self.job = log.job
         self.is_done = False
-        """Whether all of it was shown, and nothing comes any more."""
+        """Whether all of it was shown, and nothing more can come."""
 
     def look(self, *, ended: bool) -> Iterator[Chunk]:
         """
-        What came since the last look.
+        Yield what came since the last poll.
 
-        A store that fails or refuses only makes it longer: the next look goes on from there.
+        Failures and refusals of the store only delay it: the next poll continues from there.
 
         Args:
-            ended: Whether nothing is printed any more.
+            ended: Whether the job prints nothing more.
 
         Raises:
             NotFoundError: A process's log has a gap: bytes that were never stored.
@@ -263,7 +263,7 @@ class Follower:
                 yield from _rest(self._grep, self.job, stream)
 
     def _new(self) -> Iterator[Chunk]:
-        """Begin to follow the processes that are not followed yet."""
+        """Start to follow processes that are not followed yet."""
         oldest = min((stream.attempt for stream in self._positions), default=None)
         for stream in self._wanted.chosen(self._log.streams(), since_attempt=oldest):
             if stream not in self._positions:
@@ -282,7 +282,7 @@ class Follower:
             yield from _filtered(self._grep, chunk)
 
     def _next(self, stream: LogStream) -> Iterator[Chunk]:
-        """What came after the position of `stream`, which moves on."""
+        """Yield what came after the position of `stream`, and advance it."""
         prefix = self._log.prefix(stream)
         while data := self._log.stored(segment_key(prefix, self._positions[stream])):
             offset = self._positions[stream]
@@ -299,13 +299,13 @@ def follow(
     poll_s: float,
 ) -> Iterator[Chunk]:
     """
-    What comes of several logs, until all of each was shown.
+    Yield new output of several logs until all of each was shown.
 
     Args:
-        followers: One a job.
-        ended: The ids of the jobs that print nothing any more.
-        clock: For waiting.
-        poll_s: Between two looks while nothing comes.
+        followers: One per job.
+        ended: The ids of the jobs that print nothing more.
+        clock: Used for waiting.
+        poll_s: Seconds between two polls while there is no new output.
 
     Raises:
         NotFoundError: A process's log has a gap: bytes that were never stored.

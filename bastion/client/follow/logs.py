@@ -1,4 +1,4 @@
-"""Logs of a job while it runs: read or followed, and the bastion told that someone follows."""
+"""Logs of a job while it runs: read or followed, with a note to the bastion about followers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bastion.records.requests.job_request import MAX_TARGETS, FollowRequest
 from bastion.store.port import ObjectStore
 
 MOST_FOLLOWED = 100
-"""Tasks; each is a folder of the bucket that is listed again and again."""
+"""In tasks; each is a folder of the bucket that is listed repeatedly."""
 _TELL_S = 45.0
-"""Between two notes that someone follows: the agent flushes at once for 60 s after each."""
+"""Between two notes that someone follows: after each, the agent flushes immediately for 60 s."""
 
 
 class Logs:
@@ -27,14 +27,14 @@ class Logs:
     The logs of one bucket.
 
     Args:
-        store: The bucket, to read what stands.
-        hasty: The same, asked once, to look again and again.
+        store: The bucket, to read what is stored.
+        hasty: The same without retries, for polling.
         published: What is known of jobs.
-        requests: Where to tell that someone follows; None where agents flush at once anyway.
-        watch: Looks at jobs by id.
-        clock: For waiting.
-        poll_s: Between two looks.
-        outage: Told whether the store answers.
+        requests: For notes that someone follows; None if agents flush immediately anyway.
+        watch: Polls jobs by id.
+        clock: Used for waiting.
+        poll_s: Seconds between two polls.
+        outage: Records whether the store answers.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Logs:
         self._poll_s = poll_s
 
     def of(self, job: JobView, wanted: Wanted, *, follow: bool) -> Iterator[Chunk]:
-        """What `job` printed; with `follow` until nothing more can come."""
+        """Return the output of `job`; with `follow`, until nothing more can come."""
         if job.is_decided or not follow:
             return JobLog(self._store, job.project, job.id).read(wanted)
         log = JobLog(self._hasty, job.project, job.id)
@@ -70,12 +70,13 @@ class Logs:
         self, tasks: Sequence[JobView], wanted: Wanted, *, follow: bool
     ) -> Iterator[Iterator[Chunk]]:
         """
-        What `tasks` of an array printed: the log of each, one after the other.
+        Yield the output of `tasks` of an array: each task's log, one after the other.
 
-        With `follow` that of those that have ended, and then what the others print, as it comes.
+        With `follow`, the logs of ended tasks come first, and then the output of the others as it
+        comes.
 
         Raises:
-            SpecError: More than 100 of them go on, and are to be followed.
+            SpecError: More than 100 of them have not ended, and are to be followed.
         """
         left = [task for task in tasks if follow and not task.has_ended]
         if len(left) > MOST_FOLLOWED:
@@ -93,11 +94,11 @@ class Logs:
         self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]
     ) -> Iterator[Chunk]:
         """
-        What jobs that were just submitted print, from the first byte to the last.
+        Return the output of newly submitted jobs, from the first byte to the last.
 
         Args:
-            jobs: By id, what each is charged to.
-            tell: Called with what is known of each at every look.
+            jobs: The project that each is charged to, by id.
+            tell: Called with what is known of each at every poll.
         """
         logs = (JobLog(self._hasty, project, job) for job, project in jobs.items())
         wanted = Wanted(attempt=0)
@@ -124,13 +125,14 @@ class Logs:
         return follow(logs, ended, self._clock, poll_s=self._poll_s)
 
     def _ended(self, jobs: Mapping[str, str], tell: Callable[[JobView], None]) -> Collection[str]:
-        """Those of `jobs` that print nothing any more; while it cannot be known, none."""
+        """Return those of `jobs` that print nothing more; none while that cannot be known."""
         found = set()
         try:
             for job, view in self._watch.look(jobs).items():
                 if view is not None:
                     tell(view)
-                # A bastion that died after the record was written never took back its view.
+                # A bastion that died after the record was written never removed the job from its
+                # view.
                 is_over = view is not None and view.is_decided
                 if is_over or self._published.result(jobs[job], job) is not None:
                     found.add(job)
@@ -142,7 +144,7 @@ class Logs:
 
 
 def too_many(array: str, count: int) -> SpecError:
-    """The error of an array of which more tasks than allowed are to be followed at once."""
+    """Return the error for an array with more tasks to follow than allowed."""
     return SpecError(
         f"{array}: {count} tasks go on; at most {MOST_FOLLOWED} are followed at once",
         hint=f"bastion logs {array}.0-{MOST_FOLLOWED - 1} -f, or bastion wait",

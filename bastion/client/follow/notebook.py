@@ -1,8 +1,8 @@
 """
 Progress in a notebook: a bar that moves while a cell waits.
 
-A terminal has its own bar on the command line; in a script nothing is drawn, since what a script
-prints is its own. The bar is plain HTML that replaces itself, so that it needs no widgets.
+On a terminal, the command line draws its own bar. In a script nothing is drawn, since a script's
+output is its own. The bar is plain HTML that replaces itself and needs no widgets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bastion.client.look.watch import WaitReport, no_report
 
 
 class Bar:
-    """How many of all have ended, as a notebook shows it."""
+    """How many of all jobs have ended, as a notebook shows it."""
 
     def __init__(self, what: str, *, done: int, total: int) -> None:
         self._what = what
@@ -28,7 +28,7 @@ class Bar:
         return f"{self._what}: {self._done} of {self._total} ended"
 
     def _repr_html_(self) -> str:
-        # Without a value a browser draws a bar that moves: nothing has ended yet.
+        # Without a value, a browser draws an animated bar: nothing has ended yet.
         value = f' value="{self._done}"' if self._done else ""
         return f'<progress max="{self._total}"{value}></progress> {escape(repr(self))}'
 
@@ -40,7 +40,7 @@ def is_notebook() -> bool:
 
 @contextmanager
 def progress(what: str) -> Iterator[WaitReport]:
-    """Return a function that draws how many of all have ended, where there is a notebook."""
+    """Return a function that draws how many of all have ended; it draws only in a notebook."""
     if not is_notebook():
         yield no_report
         return

@@ -1,4 +1,4 @@
-"""What a job printed, as `Client.logs` returns it: chunks one by one, or all of it as text."""
+"""A job's output as `Client.logs` returns it: chunk by chunk, or all of it as text."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ if TYPE_CHECKING:
     from bastion.client.follow.log_reader import Chunk
 
 _SHOWN = 1000
-"""Lines that a notebook shows, the last ones."""
+"""Lines that a notebook shows, from the end."""
 
 
 def in_turn(read: Callable[[], Iterator[Iterator[Chunk]]]) -> Iterator[Chunk]:
-    """The chunks of several logs, one log after the other."""
+    """Yield the chunks of several logs, one log after the other."""
     return (chunk for chunks in read() for chunk in chunks)
 
 
 class Printed:
     """
-    The chunks of a log, in order; each is read when it is asked for.
+    The chunks of a log, in order; each is read when it is needed.
 
-    `print(client.logs("train"))` prints it, and a notebook shows it; what is followed is printed
-    as it comes by `for chunk in ...`.
+    `print(client.logs("train"))` prints it, and a notebook shows it. `for chunk in ...` prints a
+    followed log as it comes.
 
     Args:
         job: The job that printed it.
-        read: Begins to read it.
+        read: Starts to read it.
         is_followed: Whether it ends only with the job.
     """
 
@@ -49,11 +49,11 @@ class Printed:
     @property
     def text(self) -> str:
         """
-        All of it from its beginning, as text; what is not UTF-8 is replaced.
+        All of it from its beginning, as text; invalid UTF-8 is replaced.
 
         Raises:
             NotFoundError: Bytes of the log are missing.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return b"".join(chunk.data for chunk in self._read()).decode(errors="replace")
 

@@ -1,8 +1,8 @@
 """
-Arrays as they are read: one view of all tasks, and from it the view of any one of them.
+Views of arrays: one view of all tasks, and from it the view of any single task.
 
-A task that waits, or was cancelled before it started, has no row and no final record of its own:
-what is true of it stands in its array's.
+A task that waits, or was cancelled before it started, has no row or final record of its own: its
+facts are in the array's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ORDER = ("running", "starting", "stopping", "draining", "preempted", "queued", 
 
 
 def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
-    """A row of the arrays in `view/queue.json`."""
+    """Return the view of an array's row in `view/queue.json`."""
     counts = _in_order(row["counts"])
     ended_at, text = row.get("ended_at"), row.get("text", "")
     return JobView(
@@ -60,7 +60,7 @@ def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
 
 
 def array_of_record(array: ArrayRecord, states: Iterable[str]) -> JobView:
-    """An active array as root has it; `states` are those of its tasks with a record."""
+    """Return the view of an active array in root; `states` are those of its tasks with a record."""
     counts = Counter(states)
     counts += Counter(queued=len(array.ready), held=len(array.held))
     counts += Counter({kind: len(over) for kind, over in array.ended.items()})
@@ -97,7 +97,7 @@ def array_of_record(array: ArrayRecord, states: Iterable[str]) -> JobView:
 
 
 def task_of(array: JobView, index: int) -> JobView | None:
-    """A task of `array` that has no row and no record of its own; None where it is not known."""
+    """Return a task of `array` without its own row or record; None if nothing is known of it."""
     for state, written in array.ranges.items():
         if index in Indices.known(written):
             task = _task(array, index, state)
@@ -107,7 +107,7 @@ def task_of(array: JobView, index: int) -> JobView | None:
 
 
 def states_of(array: JobView) -> Callable[[str], JobView]:
-    """Makes the view of any task of `array` by its id; one that has a row is called active."""
+    """Return a function from a task's id to its view; a task with its own row shows as active."""
     known = [(state, Indices.known(written)) for state, written in array.ranges.items()]
 
     def made(task: str) -> JobView:
@@ -144,12 +144,12 @@ def _task(array: JobView, index: int, state: str) -> JobView:
 
 
 def part_of(array: JobView, tasks: Indices) -> JobView:
-    """`array` as the target that names only these of its tasks."""
+    """Return `array` as the target that names only these of its tasks."""
     return replace(array, id=f"{array.id}.{tasks}")
 
 
 def each_of(job: JobView) -> Iterator[str]:
-    """The id of `job`, or of every task that it stands for as a part of an array."""
+    """Return the id of `job`, or of every task if it stands for a part of an array."""
     tasks = tasks_of_id(job.id)
     if tasks is None:
         yield job.id
@@ -158,7 +158,7 @@ def each_of(job: JobView) -> Iterator[str]:
 
 
 def counted(counts: Mapping[str, int], reason: str) -> str:
-    """`3 running, 94 queued, 3 succeeded; ` and why the next waits; `9 tasks` in one state."""
+    """Return `3 running, 94 queued; ` and why the next one waits; `9 tasks` in one state."""
     told = ", ".join(f"{number:,} {state}" for state, number in counts.items())
     if len(counts) == 1:
         (number,) = counts.values()

@@ -1,8 +1,8 @@
 """
-Which job is meant: by id, by name (then the newest), or by the unique beginning of an id.
+Which job a name means: an id, a name (then the newest), or the unique beginning of an id.
 
-What is called exactly so always goes first, also among what has ended. A beginning counts only for
-looking: a change of `train` must never reach `train2`.
+An exact match always takes precedence, even if that job has ended. A beginning only counts for
+reading: a change of `train` must never reach `train2`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Named(Protocol):
 
     @property
     def id(self) -> str:
-        """What it is called."""
+        """Its id."""
         ...
 
 
 JobNames = str | Named | Iterable[str | Named]
-"""A job or a launch by its name or id, or by a handle or view of it; or several of these."""
+"""A job or a launch by name or id, or by a handle or view of it; or several of these."""
 
 _NAMES = pattern(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
-"""Names and ids of jobs and tasks."""
+"""The form of names and ids of jobs and tasks."""
 _MOST_CHARACTERS = 200
-"""Of an id: a name of 63, its random end, and a task."""
+"""The longest id: a name of 63, its random end, and a task."""
 _SHOWN = 8
 """Candidates that an error lists."""
 _COMPARED = 1000
-"""Active jobs that a mistyped name is compared with, in some 50 us each."""
+"""Active jobs that a mistyped name is compared with, at about 50 us each."""
 
 
 def find(
@@ -51,16 +51,16 @@ def find(
 
     Args:
         published: Where to look.
-        text: An id, a name (then the newest job that has it), or the unique beginning of an id.
-            With `.17` behind it: that task of the array. A handle or a view stands for its id.
+        text: An id, a name (then the newest job that has it), or the unique beginning of an id. The
+            suffix `.17` selects that task of the array. A handle or a view can replace its id.
         project: Only in this project; empty: in all.
-        exact: The beginning of an id names nothing.
+        exact: Do not accept the beginning of an id.
 
     Raises:
-        NotFoundError: There is none, and the hint names what is called similarly; or nothing was
-            ever published here.
+        NotFoundError: There is no such job, and the hint lists similar names; or nothing was ever
+            published here.
         SpecError: It is the beginning of several ids; the message lists them.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     if not isinstance(text, str):
         text = _id_of(text)
@@ -88,13 +88,13 @@ def find(
         return known
     if len(begun) > 1 and not exact:
         raise _ambiguous(text, list(begun))
-    published.queue_like(text)  # where nothing was ever published, that is what is wrong
+    published.queue_like(text)  # if nothing was ever published, this raises the error for it
     raise _not_found(published, text, project, list(begun))
 
 
 def each_name(names: Iterable[JobNames]) -> list[str]:
     """
-    Return names that are given one by one, or in lists; what has an id is called by it.
+    Return names that are given one by one or in lists; a handle or view is replaced by its id.
 
     Raises:
         SpecError: One is neither.
@@ -109,7 +109,7 @@ def each_name(names: Iterable[JobNames]) -> list[str]:
 
 
 def _id_of(given: object) -> str:
-    """The id of a handle or a view."""
+    """Return the id of a handle or a view."""
     known = getattr(given, "id", "")
     if isinstance(known, str) and known:
         return known
@@ -117,7 +117,7 @@ def _id_of(given: object) -> str:
 
 
 def _not_a_name(given: object) -> SpecError:
-    """The error for what stands in place of a name: a handle or a view has one."""
+    """Return the error for a value in place of a name; a handle or a view has one."""
     known = getattr(given, "id", "")
     hint = f"it is called {known!r}, which is its .id" if isinstance(known, str) and known else ""
     what = f"{type(given).__name__}(...)" if hint else repr(given)
@@ -133,25 +133,26 @@ def find_all(
     exact: bool = False,
 ) -> tuple[JobView, ...]:
     """
-    Return the jobs that `text` names: all of the launch of that id or name, else the one job.
+    Return the jobs that `text` names: all of the launch with that id or name, or else the single
+    job.
 
-    A job that is called so goes before a launch that is. An array is one job, and so are some of
-    its tasks together, as in `sweep.0-4,9`.
+    A job's name takes precedence over a launch's. An array is one job, and so are some of its tasks
+    together, such as `sweep.0-4,9`.
 
     Args:
         published: Where to look.
         text: As for `find`.
         project: Only in this project; empty: in all.
-        newest: Of several active jobs with this name take the newest, in place of refusing; of
-            those that have ended, too, one whose id does not have the name: that takes a list of
+        newest: Take the newest of several active jobs with this name, instead of refusing. For
+            ended jobs, this includes one whose id does not have the name, which requires a list of
             all final records.
-        exact: The beginning of an id names nothing.
+        exact: Do not accept the beginning of an id.
 
     Raises:
-        NotFoundError: There is none; the hint names what is called similarly.
+        NotFoundError: There is no such job; the hint lists similar names.
         SpecError: It is ambiguous: the beginning of several ids, or the name of several active
             jobs; the message lists them.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     rows = [row for row in _rows(published, text, project) if row.task is None]
     array, tasks = _tasks(published, rows, text, project, exact=exact)
@@ -183,7 +184,10 @@ def find_all(
 def _launches(
     rows: Sequence[JobView], text: str, *, by_name: bool
 ) -> Mapping[str, Sequence[JobView]]:
-    """The launches of several jobs that `text` is the id of, or else the name, with their rows."""
+    """
+    Return the launches of several jobs with `text` as their id, or else their name, with their
+    rows.
+    """
     found: dict[str, list[JobView]] = {}
     for row in rows:
         is_named = by_name and name_of(row.launch) == text
@@ -195,7 +199,7 @@ def _launches(
 def _jobs_of(
     published: Published, project: str, launch: str, rows: Sequence[JobView]
 ) -> tuple[JobView, ...]:
-    """Every job of a launch, those that have ended too; `rows` are those that have a row."""
+    """Return every job of a launch, including ended ones; `rows` are those that have a row."""
     spec = published.spec(project, launch)
     if spec is None:
         return tuple(rows)
@@ -211,11 +215,11 @@ def find_tasks(
     published: Published, text: str, *, project: str = ""
 ) -> tuple[JobView | None, Indices]:
     """
-    The array whose tasks `text` names, and which, as `sweep.17` does; None and none of a job.
+    Return the array and the tasks that `text` names, such as `sweep.17`; None and none for a job.
 
     Raises:
         NotFoundError: Its array has no such task.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     rows = [row for row in _rows(published, text, project) if row.task is None]
     return _tasks(published, rows, text, project, exact=True)
@@ -223,12 +227,12 @@ def find_tasks(
 
 def find_target(published: Published, text: str, *, project: str) -> str:
     """
-    The id of the job or launch that `text` names, for others to wait for.
+    Return the id of the job or launch that `text` names, as a dependency of other jobs.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is no such job or launch.
         SpecError: It is ambiguous.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     rows = _rows(published, text, project)
     launches = sorted({row.launch for row in rows if row.launch != row.id})
@@ -253,7 +257,7 @@ def find_target(published: Published, text: str, *, project: str) -> str:
 def _task(
     published: Published, rows: Sequence[JobView], text: str, project: str, *, exact: bool
 ) -> JobView | None:
-    """The task that `text` names, where it names one."""
+    """Return the task that `text` names, or None."""
     row = next((row for row in rows if row.id == text and row.task is not None), None)
     if row is not None:
         return row
@@ -268,7 +272,7 @@ def _task(
 def _tasks(
     published: Published, rows: Sequence[JobView], text: str, project: str, *, exact: bool
 ) -> tuple[JobView | None, Indices]:
-    """The array that `text` names tasks of, and which; a job that is called so goes before it."""
+    """Return the array and the tasks that `text` names; a job of this name takes precedence."""
     named = tasks_named(text)
     if named is None or any(text in (row.id, _name(row, text)) for row in rows):
         return None, Indices()
@@ -287,18 +291,18 @@ def _tasks(
 
 
 def _all_of(published: Published, array: JobView) -> Indices:
-    """The indices of all its tasks."""
+    """Return the indices of all its tasks."""
     found = published.spec(array.project, array.id)
     return Indices() if found is None or found.launch.tasks is None else found.launch.tasks
 
 
 def _name(row: JobView, text: str) -> str:
-    """The name of a job that `text` may be: in its launch, or in its id."""
+    """Return the job's name that `text` may be: the one in its launch, or the one in its id."""
     return row.name if row.name == text else name_of(row.id)
 
 
 def _rows(published: Published, text: str, project: str) -> Sequence[JobView]:
-    """The active jobs that `text` may mean, and perhaps others."""
+    """Return the active jobs that `text` may mean, and perhaps others."""
     if not isinstance(text, str) or not text:
         raise _not_a_name(text)
     try:
@@ -309,7 +313,7 @@ def _rows(published: Published, text: str, project: str) -> Sequence[JobView]:
 
 
 def _recorded(published: Published, text: str, project: str) -> JobView | None:
-    """The job of exactly this id or name that has no row: it was just submitted, or has ended."""
+    """Return the job with exactly this id or name but no row: newly submitted, or ended."""
     active = published.active(text) or published.active_named(text, project=project)
     if active is not None and project in ("", active.project):
         return active
@@ -327,13 +331,13 @@ def _recorded(published: Published, text: str, project: str) -> JobView | None:
 
 
 def _ended_like(published: Published, text: str, project: str) -> dict[str, str]:
-    """The ended jobs whose id begins with `text`, with the project of each."""
+    """Return the ended jobs whose id starts with `text`, with the project of each."""
     places = _places(published, project) if _may_be_recorded(text) else ()
     return {job: place for place in places for job, _ in published.finished_like(place, text)}
 
 
 def _may_be_recorded(text: str) -> bool:
-    """Whether a key of a final record may have it, or begin with it."""
+    """Whether a final record's key may equal it or start with it."""
     return len(text) <= _MOST_CHARACTERS and _NAMES.fullmatch(text) is not None
 
 
@@ -342,7 +346,7 @@ def _places(published: Published, project: str) -> Sequence[str]:
 
 
 def _called(jobs: Iterable[tuple[str, str, float]], text: str) -> str | None:
-    """The id among (id, name, time) that is `text`, else the newest of that name, or None."""
+    """Return the id among (id, name, time) that is `text`, or the newest of that name, or None."""
     named: list[tuple[float, str]] = []
     for job, name, at in jobs:
         if job == text:
@@ -353,7 +357,7 @@ def _called(jobs: Iterable[tuple[str, str, float]], text: str) -> str | None:
 
 
 def _nearest(published: Published, text: str, project: str) -> str:
-    """The id of the active job whose name is most like `text`; empty if none is like it."""
+    """Return the id of the active job with the most similar name; empty if none is similar."""
     import difflib
 
     rows = (row for row in published.queue_lines() if project in ("", row.project))
@@ -404,11 +408,11 @@ def check_takes_command(
     published: Published, job: JobView, *, replica: int, host: int, process: int
 ) -> None:
     """
-    Return if a command may run beside that process of `job`, as far as is known here.
+    Check that a command may run beside that process of `job`, as far as is known here.
 
     Raises:
         NotFoundError: It has ended, stands for all tasks of an array, or has no such process.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     if job.has_ended:
         raise NotFoundError(f"{job.id} has ended: {job.state}; a command needs a running job")
@@ -423,8 +427,8 @@ def check_process(published: Published, job: JobView, process: int) -> None:
     Check that replicas of `job` have that process.
 
     Raises:
-        NotFoundError: They have not.
-        StoreError: Out of reach.
+        NotFoundError: They do not have it.
+        StoreError: The bucket is unreachable.
     """
     spec = published.spec(job.project, job.launch) if process else None
     most = max((len(each.processes) for each in spec.launch.jobs), default=0) if spec else 0
@@ -452,7 +456,7 @@ def machine_of(job: JobView, *, replica: int, host: int) -> str:
 
 def check_is_one(job: JobView) -> None:
     """
-    Return if `job` is no array: only its tasks have machines.
+    Check that `job` is not an array: only its tasks have machines.
 
     Raises:
         NotFoundError: It stands for all tasks of an array.

@@ -1,7 +1,7 @@
 """
-A job as a list tells it: its row of the published queue, of which only what is asked for is read.
+A job in a list: its row of the published queue, of which only requested fields are read.
 
-A list of ten thousand jobs shows seven facts of each; a `JobView` would hold forty.
+A list of ten thousand jobs shows seven fields of each; a `JobView` would have forty.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from quota.amounts import Amounts
 
 class JobLine:
     """
-    One job of the queue; every fact is called and is what `JobView` says it is.
+    One job of the queue; every field has the name and the meaning that it has in `JobView`.
 
     Args:
         row: A row of `view/queue.json`.
-        as_of: When that was published, in Unix seconds by the store's clock.
+        as_of: When the view was published, in Unix seconds by the store's clock.
     """
 
     __slots__ = ("_row", "as_of", "id", "project", "state", "task")
@@ -44,7 +44,7 @@ class JobLine:
 
     @property
     def user(self) -> str:
-        """Whose it is."""
+        """Its user."""
         told: str = self._row.get("user", "")
         return told
 
@@ -61,7 +61,7 @@ class JobLine:
 
     @property
     def replica_range(self) -> tuple[int, int] | None:
-        """The fewest and the most replicas, if it may grow and shrink."""
+        """The fewest and the most replicas, if it can grow and shrink."""
         return range_of_row(self._row)
 
     @property
@@ -116,12 +116,12 @@ class JobLine:
 
 
 def tells_time(row: JobView | JobLine) -> bool:
-    """Whether its reason tells a time that passes."""
+    """Whether its reason contains a time relative to now."""
     return " in " in row.text and row.phase != "done" and bool(row.reason)
 
 
 def with_text(row: JobView | JobLine, text: str, *, as_of: float) -> JobView | JobLine:
-    """Return `row` with `text` for its reason, as of a later moment."""
+    """Return `row` with `text` as its reason, as of a later moment."""
     if isinstance(row, JobLine):
         return JobLine({**row._row, "text": text}, as_of)
     return replace(row, text=text, as_of=as_of)
@@ -137,7 +137,7 @@ _ACTIVE = ("queued", "held", "preempted", "starting", "running", "stopping", "dr
 
 def check_states(states: Collection[str]) -> Collection[str]:
     """
-    Return states as a collection, also where one is given alone.
+    Return states as a collection, even if a single one is given.
 
     Raises:
         SpecError: There is no such state.
@@ -160,7 +160,7 @@ def chosen(
     states: Collection[str],
     tasks: bool,
 ) -> Iterator[JobView | JobLine]:
-    """Yield those of `rows` that a filter lets through; what is empty in it lets all through."""
+    """Yield the `rows` that match a filter; an empty field of the filter matches all."""
     return (
         row
         for row in rows

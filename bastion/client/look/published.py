@@ -1,9 +1,9 @@
 """
-What the bastion published of jobs and machines: rows of views, final records, events, and root
-where views lag behind.
+What the bastion published of jobs and machines: rows of views, final records, events, and root if
+views are behind it.
 
-Nothing here needs the bastion to run. Text is read with the standard library: a list of ten
-thousand jobs must not wait for a validator.
+Reading needs no running bastion. Text is parsed with the standard library: a list of ten thousand
+jobs must not wait for a validator.
 """
 
 from __future__ import annotations
@@ -50,62 +50,68 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _PAGE = 1000
 _LAUNCH = pattern(r"[\w@+-][\w.@+-]*", re.ASCII)
-"""What the id of a launch is made of, and a part of a key may be."""
+"""The characters of a launch id that may also be in a key."""
 _NAMES_READ = 50
-"""Final records that are read for a name that no id holds: about two seconds' worth on a cloud."""
+"""Final records that are read for a name that no id has: about two seconds on a cloud."""
 _MARGIN_S = 60.0
-"""Events are sealed after they happen; a segment this much older than a job holds none of it."""
+"""
+Events are sealed after they happen; a segment older than a job by this margin has none of its
+events.
+"""
 
 
 class Published(ViewReader):
-    """What a bucket says of jobs and machines. Its arguments are those of `ViewReader`."""
+    """What a bucket has about jobs and machines. Its arguments are those of `ViewReader`."""
 
     def queue(self) -> tuple[JobView, ...]:
         """
-        All active jobs as last published: running first, then in the order of the queue.
+        Return all active jobs as last published: running first, then in the order of the queue.
 
-        Tasks of arrays are among them as far as they have a row; each array is one more.
+        They include the tasks of arrays that have a row; each array is one more.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._rows_of(QueueRows.every)
 
     def queue_lines(self) -> Sequence[JobView | JobLine]:
         """
-        The rows of `queue`, as far as a list needs them.
+        Return the rows of `queue`, parsed as far as a list needs them.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._rows_of(QueueRows.lines)
 
     def queue_like(self, text: str) -> tuple[JobView, ...]:
         """
-        The active jobs of which `text` may be the id, its beginning, the name or the launch.
+        Return the active jobs of which `text` may be the id, its beginning, the name or the launch.
 
-        Others may be among them; the order is that of `queue`.
+        The result may include others; the order is that of `queue`.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._rows_of(lambda rows: rows.like(text))
 
     def queued(self, ids: set[str]) -> dict[str, JobView]:
         """
-        The rows of these jobs in the queue, as far as there are any.
+        Return the rows of these jobs in the queue; jobs without a row are left out.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._rows_of(lambda rows: rows.of(ids))
 
     def queue_as_of(self) -> float:
-        """Until when the queue is known to be as published: Unix seconds of the store's clock."""
+        """
+        Return the last time at which the published queue is known to be current, by the store's
+        clock.
+        """
         return self._true_until(self._queue().head, "views_seq")
 
     def _rows_of(self, read: Callable[[QueueRows], _T]) -> _T:
@@ -122,11 +128,11 @@ class Published(ViewReader):
 
     def pools(self) -> PoolsView:
         """
-        Machines and pools as last published.
+        Return machines and pools as last published.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         view = self._view("pool")
         machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
@@ -141,11 +147,11 @@ class Published(ViewReader):
 
     def pool_records(self) -> dict[str, Pool]:
         """
-        The pools by name, as the admins configured them.
+        Return the pools by name, as the admins configured them.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         rows = self._view("pool").get("pools") or ()
         from bastion.machine import Pool
@@ -156,16 +162,16 @@ class Published(ViewReader):
 
     def bucket(self) -> str:
         """
-        The bucket's own name, which the machines of clouds carry.
+        Return the bucket's own name, which machines in clouds have on them.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return str(self._view("pool").get("bucket") or "")
 
     def result(self, project: str, job: str) -> JobView | None:
-        """The final record of a job, or None while it has none."""
+        """Return the final record of a job, or None while it has none."""
         from bastion.records.coding.codec import decode
         from bastion.records.requests.result import Result
 
@@ -174,11 +180,11 @@ class Published(ViewReader):
         return None if data is None else job_of_result(decode(Result, data, key=key))
 
     def has_launch(self, project: str, launch: str) -> bool:
-        """Whether there ever was a launch of this id."""
+        """Whether there was ever a launch with this id."""
         return self._bytes(layout.spec(project, launch)) is not None
 
     def spec(self, project: str, launch: str) -> SpecRecord | None:
-        """What was submitted, or None when there is no such launch."""
+        """Return the submitted spec, or None if there is no such launch."""
         from bastion.records.coding.codec import decode
         from bastion.records.requests.launch_request import SpecRecord
 
@@ -189,11 +195,11 @@ class Published(ViewReader):
         return None if data is None else decode(SpecRecord, data, key=key)
 
     def record(self, job: str) -> JobRecord | None:
-        """An active job as root has it: the truth, and younger than any view."""
+        """Return an active job from root, which is authoritative and newer than any view."""
         return _record(self._json(layout.ROOT) or {}, job)
 
     def active_named(self, name: str, *, project: str = "") -> JobView | None:
-        """The newest active job or array of this name in root, until a view shows it; or None."""
+        """Return the newest active job or array of this name in root, in case views lag."""
         root = self._json(layout.ROOT) or {}
         arrays = (row["each"] for row in root.get("arrays", {}).values())
         named = [
@@ -204,7 +210,7 @@ class Published(ViewReader):
         return self.active(max(named)[1]) if named else None
 
     def active(self, job: str) -> JobView | None:
-        """An active job or array from root, for the moment until a view shows it."""
+        """Return an active job or array from root while no view shows it yet."""
         from bastion.array import ArrayRecord
         from bastion.job import state_of
         from bastion.records.coding.codec import decode
@@ -224,7 +230,7 @@ class Published(ViewReader):
         return array if tasks is None else task_of(array, tasks[1].first)
 
     def task(self, array: JobView, index: int) -> JobView | None:
-        """A task of `array`: its row, its final record, or what the array says of it."""
+        """Return a task of `array`: from its row, its final record, or the array itself."""
         wanted = task_id(array.id, index)
         try:
             rows = {} if array.has_ended else self.queued({wanted})
@@ -239,10 +245,10 @@ class Published(ViewReader):
         self, projects: Iterable[str], *, limit: int, since: float = 0.0
     ) -> tuple[JobView, ...]:
         """
-        The newest `limit` finished jobs of some projects, newest first; no others are read.
+        Return the newest `limit` finished jobs of some projects, newest first; reads no others.
 
-        An array counts as one job; its tasks are not among them. Those that ended before `since`
-        are left out.
+        An array counts as one job; its tasks are not included. Jobs that ended before `since` are
+        left out.
         """
         every = (
             entry
@@ -255,7 +261,7 @@ class Published(ViewReader):
         return tuple(job for job in found if job is not None)
 
     def _ended(self, entry: Entry) -> JobView | None:
-        """The finished job whose final record is at `entry`, also where it cannot be read."""
+        """Return the finished job whose final record is at `entry`, even if it cannot be read."""
         project, job = entry.key.split("/")[1:3]
         try:
             return self.result(project, job)
@@ -274,23 +280,23 @@ class Published(ViewReader):
             )
 
     def finished_like(self, project: str, text: str) -> tuple[tuple[str, float], ...]:
-        """(id, ended) of the finished jobs of a project whose id begins with `text`; no tasks."""
+        """Return (id, ended) of a project's finished jobs whose id starts with `text`; no tasks."""
         entries = self._every(layout.results_of(project) + text)
         found = ((entry.key.split("/")[2], entry.modified_at) for entry in entries)
         return tuple((job, at) for job, at in found if tasks_of_id(job) is None)
 
     def newest_named(self, name: str, *, project: str = "", since: float = 0.0) -> JobView | None:
         """
-        The newest of the last finished jobs that is called `name` in its launch, or None.
+        Return the newest of the recently finished jobs called `name` in its launch, or None.
 
-        Those that ended before `since` are left out.
+        Jobs that ended before `since` are left out.
         """
         places = (project,) if project else self.projects()
         newest = self.finished(places, limit=_NAMES_READ, since=since)
         return next((job for job in newest if job.name == name), None)
 
     def projects(self) -> tuple[str, ...]:
-        """Every project that ever finished a job, one cheap list each."""
+        """Return every project that ever finished a job, with one cheap list call each."""
         found: list[str] = []
         after = ""
         while page := self._store.list(layout.RESULTS, start_after=after, limit=1):
@@ -301,15 +307,15 @@ class Published(ViewReader):
 
     def events(self, *, job: str = "", since: float = 0.0) -> Iterator[EventView]:
         """
-        What happened, in order: sealed segments, then what root has not sealed yet.
+        Yield events in order: sealed segments, then the events that root has not sealed yet.
 
         Args:
-            job: Only of this job, or this array and its tasks; empty: of all.
-            since: Not before, in Unix seconds by the store's clock.
+            job: Only events of this job, or of this array and its tasks; empty: all events.
+            since: Only events at or after this time, in Unix seconds by the store's clock.
         """
-        # Root first: what is sealed after this was read is among the segments listed after it.
+        # Root first: segments sealed after this read are in the list that follows.
         root = self._json(layout.ROOT) or {}
-        # A range that root still holds is read there: its segment may not stand, or be spoilt.
+        # A range that root still has is read from root: its segment may be missing or damaged.
         held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}
         listed = ((entry.key, entry.modified_at) for entry in self._every(layout.EVENTS))
         last = -1
@@ -326,7 +332,7 @@ class Published(ViewReader):
                 yield event
 
     def _segment(self, key: str, job: str) -> Iterator[Any]:
-        """Yield the events of a segment that may be of `job`; unreadable lines are left out."""
+        """Yield the events of a segment that may be of `job`; skips unreadable lines."""
         needle = f'"{job}'.encode() if job else b""
         for line in (self._bytes(key) or b"").splitlines():
             if needle in line:
@@ -344,7 +350,10 @@ class Published(ViewReader):
             after = page[-1].key
 
     def _true_until(self, view: Any, named: str) -> float:
-        """A later status may name the commit of `view`: no row has changed since."""
+        """
+        Return until when `view` is current: a later status may name its commit, so no row has
+        changed.
+        """
         status = self._json(layout.view("status")) or {}
         is_standing = status.get(named, -1) == view.get("seq")
         return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
@@ -372,7 +381,7 @@ def name_is_of(job: str, array: str) -> bool:
 
 
 UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
-"""The reason of a job that is committed and that no view shows yet."""
+"""The reason of a committed job that no view shows yet."""
 
 
 def _job_of_record(job: JobRecord) -> JobView:

@@ -1,10 +1,10 @@
 """
-The rows of the published queue, parsed as far as they are asked for.
+The rows of the published queue, parsed only as needed.
 
-The queue is its own index: each row stands on a line, and a line break inside a JSON string is
-written as an escape. So the rows that may be of one job are found by its name in the bytes, and
-ten thousand others are not parsed. It is one object, so index and rows cannot contradict each
-other. A queue that is not written so, by an older bastion, is parsed as a whole.
+The queue is its own index: each row is on its own line, and a line break inside a JSON string is
+escaped. So the rows that may be of a job are found by searching the bytes for its name, and ten
+thousand others are not parsed. It is one object, so index and rows cannot contradict each other. A
+queue in another format, written by an older bastion, is parsed as a whole.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEAD_END = b'"jobs":['
 _ARRAYS = b'],"arrays":['
 _ADMITTED = ("stopping", "running", "starting", "draining")
 _MANY = 64
-"""Questions that are answered from the bytes; then all rows are parsed once, and indexed."""
+"""Queries that are answered from the bytes; after that, all rows are parsed once and indexed."""
 
 
 class QueueRows:
@@ -42,7 +42,7 @@ class QueueRows:
         self._is_lined = bool(line_break) and head.endswith(_HEAD_END)
         self._whole: Any = None if self._is_lined else json.loads(data)
         self.head: Any = json.loads(head + b"]}") if self._is_lined else self._whole
-        """What the queue says of itself: its schema, time and commit."""
+        """The queue's header: its schema, time and commit."""
         self._asked = 0
         self._every: tuple[JobView, ...] | None = None
         self._index: tuple[dict[str, list[JobView]], list[str]] | None = None
@@ -60,7 +60,7 @@ class QueueRows:
 
     def lines(self) -> Sequence[JobView | JobLine]:
         """
-        Return the same rows, as far as a list needs them.
+        Return the same rows, parsed as far as a list needs them.
 
         Raises:
             ValueError: They are not JSON.
@@ -73,7 +73,7 @@ class QueueRows:
         """
         Return the rows of which `text` may be the id, its beginning, the name or the launch.
 
-        Others may be among them; the order is that of `every`.
+        The result may include others; the order is that of `every`.
 
         Raises:
             ValueError: A row is not JSON.
@@ -85,7 +85,7 @@ class QueueRows:
 
     def of(self, ids: set[str]) -> dict[str, JobView]:
         """
-        Return the rows of these ids, as far as there are any.
+        Return the rows with these ids; ids without a row are left out.
 
         Raises:
             ValueError: A row is not JSON.
@@ -102,16 +102,16 @@ class QueueRows:
         return rows
 
     def _has_arrays(self) -> bool:
-        """Whether arrays are among all the rows: then running jobs have to be put first."""
+        """Whether the rows include arrays: then running jobs must be moved to the front."""
         border = self._data.rfind(b"\n" + _ARRAYS)
         return border >= 0 and self._data.find(b"{", border) >= 0
 
     def _lines_like(self, text: str) -> tuple[list[Any], list[Any]]:
-        """Parse the lines of jobs and of arrays in which a string begins with `text`."""
+        """Parse the lines of jobs and of arrays that contain a string starting with `text`."""
         jobs: list[Any] = []
         arrays: list[Any] = []
         border = self._data.rfind(b"\n" + _ARRAYS)
-        # What is not UTF-8 is the name of nothing here.
+        # Text that is not valid UTF-8 is no name here.
         needle = json.dumps(text, ensure_ascii=False)[:-1].encode(errors="surrogatepass")
         for start, line in self._lines(needle):
             (jobs if start < border or border < 0 else arrays).append(json.loads(line))
@@ -124,7 +124,7 @@ class QueueRows:
             end = self._data.find(b"\n", at)
             at = end if end >= 0 else len(self._data)
             line = self._data[start:at].rstrip(b",")
-            if line.startswith(b"{"):  # no border between jobs and arrays
+            if line.startswith(b"{"):  # not the border between jobs and arrays
                 yield start, line
 
     def _indexed(self, text: str) -> tuple[JobView, ...]:

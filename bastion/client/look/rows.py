@@ -1,7 +1,7 @@
 """
 Rows of the published objects, read into views: each is a function of one row.
 
-What a row does not have, because an older bastion wrote it, is left at what its view says.
+A field that a row does not have, because an older bastion wrote it, keeps its view's default.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 def range_of(request: Request) -> tuple[int, int] | None:
-    """The fewest and the most replicas of a job that may grow and shrink."""
+    """Return the fewest and the most replicas of a job that can grow and shrink."""
     return (request.replicas, request.most) if request.is_elastic else None
 
 
 def range_of_row(row: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The same, as a row has it."""
+    """Return the same from a row."""
     written = row.get("replica_range")
     return (written[0], written[1]) if written else None
 
 
 def _replicas_of(result: Result) -> int:
-    """How many its last attempt had."""
+    """Return how many its last attempt had."""
     return len(result.past[-1].machines) if result.past else result.request.replicas
 
 
 def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
-    """A row of `view/queue.json`."""
+    """Return the view of a row of `view/queue.json`."""
     get = row.get
     return JobView(
         id=row["id"],
@@ -84,13 +84,13 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
 
 
 def amounts_of_row(row: Mapping[str, Any]) -> Amounts:
-    """What a row asks for, or has."""
+    """Return what a row asks for, or has."""
     return _amounts(tuple((row.get("units") or {}).items()))
 
 
 @lru_cache(1024)
 def _amounts(units: tuple[tuple[str, int], ...]) -> Amounts:
-    """Thousands of rows ask for the same."""
+    """Cached, since thousands of rows ask for the same."""
     return Amounts(dict(units))
 
 
@@ -100,7 +100,7 @@ def _awaited(each: Mapping[str, Any]) -> str:
 
 
 def job_of_result(result: Result) -> JobView:
-    """A finished job, from its final record."""
+    """Return the view of a finished job from its final record."""
     last = result.past[-1] if result.past else None
     machines = dict.fromkeys(name for replica in last.machines for name in replica) if last else ()
     return JobView(
@@ -133,7 +133,7 @@ def job_of_result(result: Result) -> JobView:
 
 
 def machine_of_row(row: Mapping[str, Any]) -> MachineView:
-    """A row of `view/pool.json`."""
+    """Return the view of a row of `view/pool.json`."""
     return MachineView(
         name=row["name"],
         pool=row.get("pool", ""),
@@ -164,7 +164,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
 
 
 def shortage_of_row(row: Mapping[str, Any]) -> ShortageView:
-    """A shortage of `view/pool.json`."""
+    """Return the view of a shortage in `view/pool.json`."""
     return ShortageView(
         pool=row["pool"],
         zone=row.get("zone") or "",
@@ -175,7 +175,7 @@ def shortage_of_row(row: Mapping[str, Any]) -> ShortageView:
 
 
 def event_of(line: Mapping[str, Any]) -> EventView:
-    """One line of the event log."""
+    """Return the view of one line of the event log."""
     return EventView(
         number=line.get("n", 0),
         at=line.get("at", 0.0),
@@ -187,7 +187,7 @@ def event_of(line: Mapping[str, Any]) -> EventView:
 
 
 def in_maintenance(view: PoolsView, quota: Quota | None) -> PoolsView:
-    """`view` with the windows that have not ended; of what one closes now nothing is free."""
+    """Return `view` with its open windows; a machine that one closes now has nothing free."""
     windows = () if quota is None else quota.maintenance
     left = [window for window in windows if window.ends_at > view.as_of]
     now = [window for window in left if window.starts_at <= view.as_of]

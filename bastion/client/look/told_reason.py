@@ -1,8 +1,8 @@
 """
-Why a job waits, once its reason is told, and with times that are reckoned from now.
+Why a job waits, once its reason is published, with times counted from now.
 
-A view follows a moment after every commit. While nothing changes it stays as it is, and a later
-status says until when it is true: the times in its sentences are then older than that.
+A view follows shortly after every commit. While nothing changes, the view stays the same, and a
+later status says until when it is current: the times in its sentences are then too old.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from bastion.client.look.job_line import JobLine
 
 REASON_S = 1.0
-"""Views are published within a second of a commit; where none comes, no bastion may be there."""
+"""Views are published within a second of a commit; if none comes, there may be no bastion."""
 REASON_POLL_S = 0.1
 _MANY = 1000
-"""Different sentences of a list that are told anew: some 50 ms."""
+"""Different sentences of a list that are updated: about 50 ms."""
 
 Row: TypeAlias = "JobView | JobLine"
 
 
 def settled(look: Callable[[], JobView], clock: Clock) -> JobView:
-    """Return what `look` returns once it tells the reason of its job, or after a second."""
+    """Return what `look` returns once it has the reason of its job, or after a second."""
     until = clock.monotonic() + REASON_S
     while (job := look()).text == UNPUBLISHED and clock.monotonic() < until:
         clock.sleep(REASON_POLL_S)
@@ -38,7 +38,7 @@ def settled(look: Callable[[], JobView], clock: Clock) -> JobView:
 
 
 def told_now(job: JobView, true_until: Callable[[], float]) -> JobView:
-    """Return `job` with the times of its reason as of `true_until()`, where it tells any."""
+    """Return `job` with times in its reason updated to `true_until()`, if there are any."""
     if job.has_ended or not job.reason or " in " not in job.text:
         return job
     now = true_until()
@@ -50,10 +50,10 @@ def told_now(job: JobView, true_until: Callable[[], float]) -> JobView:
 
 def rows_told_now(rows: Sequence[Row], true_until: Callable[[], float]) -> Sequence[Row]:
     """
-    Return `rows` with the times of their reasons as of `true_until()`.
+    Return `rows` with the times in their reasons updated to `true_until()`.
 
-    Equal sentences of one view stay equal, so each is told anew once; of very many different ones
-    the last stay as they are.
+    Each distinct sentence is updated once, and equal sentences stay equal. If there are very many
+    distinct sentences, the last ones stay as they are.
     """
     from bastion.client.look.job_line import tells_time, with_text
 
@@ -71,7 +71,7 @@ def rows_told_now(rows: Sequence[Row], true_until: Callable[[], float]) -> Seque
 
 
 def _text_at(now: float, row: Row) -> str | None:
-    """What the reason of `row` says at `now`; None where its text is not its reason's."""
+    """Return the reason of `row` as text at `now`; None if its text is not that of its reason."""
     from bastion.records.coding.codec import decode
     from bastion.scheduler.reasons.reason import Reason, text
 
@@ -80,12 +80,12 @@ def _text_at(now: float, row: Row) -> str | None:
         reason = decode(kind, json.dumps(dict(row.reason)).encode(), key="reason")
     except RecordError:  # of another version
         return None
-    # It may tell of something else, as of a machine that is silent.
+    # The text may be about something else, such as a silent machine.
     return text(reason, now) if text(reason, row.as_of) == row.text else None
 
 
 def why_of(job: JobView, quota_problem: str) -> Why:
-    """Return what a view of `job` tells of its state."""
+    """Return what a view of `job` says about its state."""
     return Why(
         job=job.id,
         state=job.state,

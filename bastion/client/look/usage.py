@@ -1,6 +1,6 @@
 """
-What machines use now, and the samples of a host: as their agents wrote it, joined with what the
-bastion published.
+What machines use now, and the samples of a host, as their agents wrote it, joined with the
+bastion's views.
 
 A record that cannot be read is left out: it is one machine's, and nothing depends on it.
 """
@@ -31,10 +31,10 @@ from bastion.value import value
 _T = TypeVar("_T")
 
 STALE_S = 180.0
-"""Older than this, the use of a machine says nothing of now: three writes are missing."""
+"""A machine's use that is older than this is out of date: three writes are missing."""
 _READERS = 16
 _AT_ONCE = 4
-"""So few reads need no threads."""
+"""Up to this many reads need no threads."""
 _PAGE = 1000
 _NO_DEVICES = ("cpu", "memory")
 
@@ -47,23 +47,23 @@ class DeviceView:
     type: str
     index: int
     job: str = ""
-    """Empty: no job holds it."""
+    """Empty if no job holds it."""
     project: str = ""
     user: str = ""
     used: float | None = None
-    """0 to 1; None: it is not known."""
+    """0 to 1; None if unknown."""
     memory_bytes: int = 0
     memory_total_bytes: int = 0
 
 
 @value
 class UsedMachine:
-    """One machine, its devices, and what runs there."""
+    """One machine, its devices, and its running jobs."""
 
     name: str
     pool: str
     at: float | None = None
-    """When its agent told what it uses, in Unix seconds by the store's clock; None: not lately."""
+    """When its agent reported its use, in Unix seconds by the store's clock; None: not recently."""
     devices: tuple[DeviceView, ...] = ()
     hosts: tuple[HostUse, ...] = ()
     foreign: tuple[ForeignProcess, ...] = ()
@@ -76,13 +76,13 @@ class UsedMachine:
 
 @value
 class TopView:
-    """What is used now."""
+    """The current use of machines."""
 
     as_of: float
     machines: tuple[UsedMachine, ...]
 
     def __repr__(self) -> str:
-        """Each machine, with how many of its devices jobs hold; one line at a prompt."""
+        """Return each machine with the number of its devices that jobs hold, on one line."""
         told = (
             f"{each.name} {sum(bool(one.job) for one in each.devices)} of {len(each.devices)}"
             for each in self.machines
@@ -92,14 +92,14 @@ class TopView:
 
 @value
 class JobUse:
-    """What the hosts of a job that tell of it use now."""
+    """The current use of a job's hosts that report it."""
 
     at: float
-    """When the oldest of them told, in Unix seconds by the store's clock."""
+    """When the oldest of these reports was made, in Unix seconds by the store's clock."""
     devices: int = 0
-    """How many of its devices tell of their use."""
+    """How many of its devices report their use."""
     used: float | None = None
-    """Of these, on average; None: none does."""
+    """Their average use; None if none reports it."""
     least: float | None = None
     device_memory_bytes: int = 0
     cores: float = 0.0
@@ -115,7 +115,7 @@ class _Known:
 
 class LiveUse:
     """
-    The use of machines now; what did not change since the last look is not read again.
+    The current use of machines; reads only what changed since the last look.
 
     Args:
         store: The bucket.
@@ -127,10 +127,10 @@ class LiveUse:
 
     def of_job(self, project: str, job: str, machines: Iterable[str]) -> JobUse | None:
         """
-        Return what the hosts of a job use now on these machines; None if none tells of it lately.
+        Return the current use of a job's hosts on these machines; None if none reported recently.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         keys = [layout.machine_use(machine) for machine in machines]
         read = _read_all(keys, partial(_told, self._store))
@@ -141,10 +141,10 @@ class LiveUse:
 
     def newest_at(self) -> float:
         """
-        Return when a machine last told of its use, by the store's clock; 0: none ever did.
+        Return when a machine last reported its use, by the store's clock; 0 if none ever did.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         entries = _entries(self._store, layout.USAGE)
         uses = (entry for entry in entries if layout.parse_machine_use(entry.key) is not None)
@@ -152,10 +152,10 @@ class LiveUse:
 
     def read(self) -> Mapping[str, tuple[MachineUse, float]]:
         """
-        Return the use of each machine that tells of it lately, and when it did.
+        Return the use of each machine that reported recently, and when it did.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         found = {}
         changed = []
@@ -183,7 +183,7 @@ class LiveUse:
 
 
 def job_use(told: Iterable[tuple[MachineUse, float]], project: str, job: str) -> JobUse | None:
-    """Return what the hosts of a job use, of what machines told; None if none is among them."""
+    """Return the use of a job's hosts from the machines' reports; None if no host is in them."""
     hosts, devices, times = [], [], []
     for use, at in told:
         mine = [host for host in use.hosts if (host.project, host.job) == (project, job)]
@@ -213,7 +213,8 @@ def top_view(
     """
     Join machines with their use.
 
-    `holders` says project and user of each job. A use that is much older than the view is left out.
+    `holders` has the project and user of each job. A use that is much older than the view is left
+    out.
     """
     machines = []
     for machine in view.machines:
@@ -280,7 +281,7 @@ def _entries(store: ObjectStore, prefix: str) -> Iterator[Entry]:
 
 
 def _read_all(keys: list[str], read: Callable[[str], _T]) -> list[tuple[str, _T]]:
-    """Read every key, many at a time; the order is that of `keys`."""
+    """Read every key, many at a time, in the order of `keys`."""
     if len(keys) <= _AT_ONCE:
         return [(key, read(key)) for key in keys]
     with ThreadPoolExecutor(_READERS, thread_name_prefix="usage") as readers:
@@ -293,7 +294,7 @@ def _use(store: ObjectStore, key: str) -> MachineUse | None:
 
 
 def _told(store: ObjectStore, key: str) -> tuple[MachineUse, float] | None:
-    """What the machine of `key` uses, and when it told; None if it is no such record."""
+    """Return the use of the machine of `key`, and when it was reported; None if unreadable."""
     try:
         found = store.read(key, limit_bytes=MACHINE_BYTES)
         assert found is not None
@@ -305,10 +306,10 @@ def _told(store: ObjectStore, key: str) -> tuple[MachineUse, float] | None:
 
 def segment_at(store: ObjectStore, key: str) -> UsageSegment | None:
     """
-    Return the samples at `key`; None if there are none, or none that can be read.
+    Return the samples at `key`; None if there are none or they cannot be read.
 
     Raises:
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     try:
         found = store.read(key, limit_bytes=SEGMENT_BYTES)

@@ -1,9 +1,9 @@
 """
-What the client answers with: frozen views of what the bastion published.
+The client's results: frozen views of what the bastion published.
 
-A view says as of when it is true: `as_of`, in Unix seconds by the store's clock. Fields that a
-newer bastion adds are ignored: reading must go on while the bastion is being upgraded. Names are
-those of the JSON that `-o json` prints.
+A view has the time at which it was true: `as_of`, in Unix seconds by the store's clock. Fields that
+a newer bastion adds are ignored, since reads must keep working during an upgrade of the bastion.
+The names are those of the JSON that `-o json` prints.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ENDED = frozenset(
         "lost",
     }
 )
-"""The states that no job leaves."""
+"""The final states of a job."""
 
 _SUFFIX = 11
 """A job's id is its name, a dash and ten characters."""
 
 
 def _told(job: str, state: str, text: str) -> str:
-    """A job and why it is in its state, without saying that twice."""
+    """Return a job and the reason for its state, without repeating the state."""
     from bastion.phrases import after_phrase
 
     return f"<{job} {state}{after_phrase(state, text)}>"
@@ -64,14 +64,14 @@ class JobView:
     """One word: queued, held, preempted, starting, running, stopping, draining, or its outcome."""
     phase: str = "done"
     job_class: str = ""
-    """guaranteed or borrowed while admitted, else empty."""
+    """`guaranteed` or `borrowed` while admitted, else empty."""
     priority: int = 3
     units: Amounts = NOTHING
     """What all its replicas ask for together."""
     replicas: int = 1
     """How many it has now; while it waits, the fewest that it starts with."""
     replica_range: tuple[int, int] | None = None
-    """The fewest and the most, if it may grow and shrink."""
+    """The fewest and the most replicas, if it can grow and shrink."""
     submitted_at: float = 0.0
     queued_at: float | None = None
     """When it last joined the queue; None once it has ended, or if an older bastion wrote it."""
@@ -81,43 +81,51 @@ class JobView:
     preemptions: int = 0
     machines: tuple[str, ...] = ()
     placement: tuple[tuple[str, ...], ...] = ()
-    """While it is admitted: the machine of each host, replica by replica."""
+    """The machine of each host, replica by replica, while it is admitted."""
     after: tuple[str, ...] = ()
-    """What it still waits for before it joins the queue, as `train-x7k2` or `train-x7k2:any`."""
+    """
+    What it still waits for before it joins the queue, such as `train-x7k2` or `train-x7k2:any`.
+    """
     text: str = ""
     """The reason for its state, in words."""
     reason: Mapping[str, object] = field(default_factory=dict)
-    """The same as numbers and names; `kind` says which."""
+    """The reason as numbers and names; `kind` says which reason it is."""
     estimated_at: float | None = None
     """When it will probably start."""
     confidence: str = ""
-    """What that rests on: `promised` at the latest, `planned` unless one within its share comes
-    first. `limits` if running jobs use all of their `max_runtime`, `history` if they take as long
-    as earlier runs; both if no job is queued ahead of it."""
+    """
+    What the estimate is based on. `promised`: it starts then at the latest. `planned`: it starts
+    then unless a job within its share needs the devices first. `limits`: running jobs use all of
+    their `max_runtime`. `history`: running jobs take as long as earlier runs did. `limits` and
+    `history` also assume that no job is queued ahead of it.
+    """
     samples: int = 0
-    """How many earlier runs `history` is."""
+    """How many earlier runs a `history` estimate uses."""
     margin_s: float = 0.0
-    """How far off the start may be, by those."""
+    """The margin of error of the estimate, from those runs."""
     confidence_text: str = ""
-    """The three above, in words."""
+    """The basis, the samples and the margin in words."""
     outcome: str = ""
-    """How it ended; known already while it is held because it failed for good."""
+    """How it ended; already known while it is held after its final failure."""
     report: Mapping[str, float] = field(default_factory=dict)
-    """The numbers it reported last."""
+    """The numbers that it reported last."""
     utilisation: Utilisation | None = None
-    """What its last attempt used, of a job that has ended; None: it was not sampled."""
+    """What the last attempt of an ended job used; None if it was not sampled."""
     code: int | None = None
     """The exit code that decided its outcome; negative for a signal."""
     task: int | None = None
-    """Its index, where it is a task of the array that is its launch."""
+    """Its index, if it is a task of the array that is its launch."""
     parameters: Mapping[str, Setting] = field(default_factory=dict)
-    """Of a task of a sweep: what the sweep gives it."""
+    """The parameters that the sweep gives to this task, if it is one of a sweep."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Of an array: how many of its tasks are in each state; empty for any other job."""
+    """For an array: how many of its tasks are in each state; empty for any other job."""
     ranges: Mapping[str, str] = field(default_factory=dict)
-    """Of an array: which tasks wait, are held or have ended how, by state; the others are jobs."""
+    """
+    For an array: which tasks wait, are held or have ended, by state; the others have jobs of their
+    own.
+    """
     at_once: int | None = None
-    """Of an array: how many of its tasks may hold devices at once."""
+    """For an array: how many of its tasks may hold devices at the same time."""
     as_of: float = 0.0
 
     HEADS: ClassVar = ("job", "state", "project", "user", "asks", "why")
@@ -130,7 +138,7 @@ class JobView:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a table shows of it, in the order of `HEADS`."""
+        """Its cells in a table, in the order of `HEADS`."""
         asks = units_text(self.units)
         return (self.id, self.state, self.project, self.user, asks, self.text)
 
@@ -156,7 +164,7 @@ class JobView:
 
     @property
     def replicas_text(self) -> str:
-        """How many replicas it has: `4`, or `4 of 2-8` where they may grow and shrink."""
+        """How many replicas it has: `4`, or `4 of 2-8` if they can grow and shrink."""
         if self.replica_range is None:
             return str(self.replicas)
         least, most = self.replica_range
@@ -169,12 +177,12 @@ class JobView:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether it has ended as it should; of an array, every task of it."""
+        """Whether it has succeeded; for an array, whether every task has."""
         return self.state == "succeeded"
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is certain how it ends: it has ended, or is held because it failed."""
+        """Whether its outcome is certain: it has ended, or is held because it failed."""
         return self.has_ended or bool(self.outcome)
 
     @property
@@ -193,35 +201,37 @@ class MachineView:
     resources: Amounts = NOTHING
     used: Amounts = NOTHING
     free: Amounts = NOTHING
-    """What new jobs can get; nothing where none may start."""
+    """What new jobs can get; nothing if none may start."""
     jobs: tuple[str, ...] = ()
     cordoned: str = ""
-    """Why no new job may start there, or empty."""
+    """Why no new job may start on it, or empty."""
     draining: bool = False
     drain_by: float | None = None
-    """When jobs that still run there are preempted; None: they run to their end."""
+    """When jobs that still run on it are preempted; None if they may run to their end."""
     drained_at: float | None = None
-    """When nothing ran there any more, of a machine that is drained."""
+    """When a drained machine became empty."""
     closed: str = ""
     """The maintenance that closes it now, or empty."""
     unwell: str = ""
-    """Why it starts nothing now, or empty."""
+    """Why its agent starts nothing now, or empty."""
     bad: str = ""
     """Which of its devices get no job, and why, or empty."""
     waits: str = ""
-    """Why its provider keeps the request for it, in the provider's words; else empty."""
+    """
+    Why its provider has not fulfilled the request for it, in the provider's words; else empty.
+    """
     stuck: str = ""
-    """Why its agent, which has never begun, does not begin; empty where that is not known."""
+    """Why its agent has not started yet; empty if unknown."""
     tier: int = 0
     hostname: str = ""
     zone: str = ""
-    """Where its provider made it; of hosts that are owned, the host."""
+    """The zone in which its provider created it; for hosts of your own, the host."""
     address: str = ""
-    """Where machines of its gang reach it."""
+    """The address at which machines of its gang reach it."""
     heard_at: float = 0.0
-    """When its agent was last heard."""
+    """When its agent was last heard from."""
     heartbeat_s: float = 0.0
-    """Its agent rings at least so often; 0: only when there is news."""
+    """Its agent reports at least this often; 0: only when there is news."""
     held: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     """The devices of each job on it, by type and index."""
 
@@ -231,7 +241,7 @@ class MachineView:
         return f"<{self.name} {self.phase}, free: {self.free}, jobs: {', '.join(self.jobs) or '-'}>"
 
     def silence_s(self, now: float) -> float:
-        """Return for how long its agent has failed to ring, 0 while it is not overdue."""
+        """Return how long its agent's report is overdue; 0 if it is not."""
         from bastion.machine import MISSED_BEATS
 
         silent_s = now - self.heard_at
@@ -242,24 +252,24 @@ class MachineView:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a table shows of it, in the order of `HEADS`."""
+        """Its cells in a table, in the order of `HEADS`."""
         jobs = ", ".join(self.jobs)
         return (self.name, self.pool, self.phase, str(self.resources), str(self.free), jobs)
 
 
 @value
 class ShortageView:
-    """What one provider lacks or refuses now."""
+    """What one provider cannot supply or refuses now."""
 
     pool: str
     zone: str
-    """Empty: all of the pool, or a pool without zones."""
+    """Empty for the whole pool, or for a pool without zones."""
     why: str
     """`sold out`, `limit` (of the account), `refused` (rights or settings) or `busy`."""
     said: str
     """The provider's own words."""
     until: float
-    """When it is asked again."""
+    """When the provider is asked again."""
 
 
 @value
@@ -273,7 +283,7 @@ class WarmView:
 
 @value
 class PoolsView:
-    """Every machine, and what the pools say of themselves."""
+    """Every machine, and the state of the pools."""
 
     as_of: float
     machines: tuple[MachineView, ...]
@@ -282,7 +292,7 @@ class PoolsView:
     warm: Mapping[str, WarmView] = field(default_factory=dict)
     """By pool."""
     maintenance: tuple[str, ...] = ()
-    """What closes machines now or will, as the quota file has it: which, when and why."""
+    """What closes machines now or later, according to the quota file: which, when and why."""
 
     def __repr__(self) -> str:
         number = len(self.machines)
@@ -296,7 +306,7 @@ class PoolsView:
 
 @value
 class EventView:
-    """One thing that happened."""
+    """One event."""
 
     number: int
     at: float
@@ -312,7 +322,7 @@ class EventView:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a table shows of it, in the order of `HEADS`."""
+        """Its cells in a table, in the order of `HEADS`."""
         return (f"{self.happened:%Y-%m-%d %H:%M:%S}", self.job, self.what, self.text)
 
     @property
@@ -332,12 +342,12 @@ class Why:
     estimated_at: float | None
     as_of: float
     confidence: str = ""
-    """What the estimate rests on, as in `JobView`; so are the next three."""
+    """What the estimate is based on, as in `JobView`; the same applies to the next three."""
     samples: int = 0
     margin_s: float = 0.0
     confidence_text: str = ""
     quota_problem: str = ""
-    """Why the newest quota file is not in force; empty too once the job has ended."""
+    """Why the newest quota file is not in force; also empty once the job has ended."""
 
     def __repr__(self) -> str:
         return _told(self.job, self.state, self.text)
@@ -360,7 +370,7 @@ class LaunchStatus:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many jobs are in each state; of an array, how many of its tasks."""
+        """How many jobs are in each state; for an array, how many of its tasks."""
         made: Counter[str] = Counter()
         for job in self.jobs:
             made.update(job.counts or {job.state: 1})
@@ -373,20 +383,20 @@ class LaunchStatus:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether every job of it has ended as it should."""
+        """Whether every job of it has succeeded."""
         return all(job.has_succeeded for job in self.jobs)
 
     if not TYPE_CHECKING:  # a type checker finds unknown names itself
 
         def __getattr__(self, name: str) -> object:
-            """Raise the error for an unknown name, with the one that was meant."""
+            """Raise the error for an unknown name, with the intended one."""
             from bastion.client.other_names import no_attribute
 
             raise in_notebooks(no_attribute(self, name))
 
 
 def name_of(job_id: str) -> str:
-    """The name in a job's id; in a task's that of its array."""
+    """Return the name in a job's id; for a task, the name in its array's id."""
     tasks = tasks_of_id(job_id)
     job_id = job_id if tasks is None else tasks[0]
     return job_id[:-_SUFFIX] if len(job_id) > _SUFFIX else job_id

@@ -19,10 +19,10 @@ from bastion.spec.arrays.task import tasks_of_id
 from bastion.spec.values.quantity import seconds_of
 
 _SHOWN = 5
-"""Jobs that an error names."""
+"""Jobs that an error lists."""
 
 WaitReport: TypeAlias = Callable[[int, int], None]
-"""Called with the number of jobs that have ended, and the number of all."""
+"""Called with the number of ended jobs, and the number of all."""
 
 
 def no_report(ended: int, total: int) -> None:
@@ -31,10 +31,10 @@ def no_report(ended: int, total: int) -> None:
 
 def one_timeout(timeout: float | str | None, timeout_s: float | None) -> float | None:
     """
-    Return the seconds that were given, by either name; a text is `90s` or `2h`. None: none were.
+    Return the timeout in seconds, given by either name; text such as `90s` or `2h`. None if absent.
 
     Raises:
-        SpecError: Both were given, or it is no duration.
+        SpecError: Both were given, or it is not a duration.
     """
     if timeout is not None and timeout_s is not None:
         raise SpecError("timeout: it is the same as timeout_s; give one of them")
@@ -47,12 +47,12 @@ class Watch:
     Reads the state of jobs, and waits until they end.
 
     Args:
-        published: The published views, asked once: what waits comes back anyway.
-        patient: The same, asked again while the store does not answer.
-        clock: For waiting.
+        published: The published views, read without retries, since waiting polls anyway.
+        patient: The same, with retries while the store does not answer.
+        clock: Used for waiting.
         poll_s: Seconds between two polls.
         outage: Records whether the store answers.
-        on_look: Called at every look.
+        on_look: Called at every poll.
     """
 
     def __init__(
@@ -79,16 +79,17 @@ class Watch:
         `jobs` maps ids to projects.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return self._views(self._published, jobs)
 
     def now(self, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
         """
-        `look`, for what does not come back: a store that does not answer is asked again.
+        Return what `look` returns, for callers that do not poll: retries while the store does not
+        answer.
 
         Raises:
-            StoreError: Out of reach for long.
+            StoreError: The bucket is unreachable for too long.
         """
         return self._views(self._patient, jobs)
 
@@ -117,7 +118,7 @@ class Watch:
         Wait until the outcome of every job is certain, and return the jobs in the order given.
 
         `jobs` maps ids to projects. An outcome is certain once the job has ended, or is held
-        because it failed for good. A store that is out of reach or refuses only prolongs the wait,
+        because it failed for good. A store that is unreachable or refuses only prolongs the wait,
         and is reported.
 
         Raises:
@@ -158,7 +159,7 @@ class Watch:
 
 
 def _latest(published: Published, job: str, project: str, row: JobView | None) -> JobView | None:
-    """Return the row of the queue, or the result of a job that may have left it."""
+    """Return the row of the queue, or the result of a job that may have left the queue."""
     if row is not None and row.phase not in ("draining", "done"):
         return row
     found = published.result(project, job) or row

@@ -1,4 +1,4 @@
-"""From a job to the way to one of its machines."""
+"""From a job to the way into one of its machines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bastion.provider.way_in import Target, WayIn, way_in
 
 def way_to(published: Published, job: JobView, *, replica: int, host: int) -> WayIn:
     """
-    Return how the machine of one host of `job` is reached from here.
+    Return how to reach the machine of one host of `job` from here.
 
     Raises:
         NotFoundError: The job does not run, is an array, or has no such host, or its machine cannot
             be reached.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     check_is_one(job)
     if not job.placement:

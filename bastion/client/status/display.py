@@ -1,7 +1,7 @@
 """
 How views look at a Python prompt and in a notebook: one short line, and a table in HTML.
 
-Nothing here reads anything: text is made of the view alone.
+This module reads nothing: it derives text only from the view.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 _SHOWN = 8
-"""Ended jobs that are named."""
+"""Ended jobs that are listed."""
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """`seconds` since 1970 as a moment in UTC; None for none."""
+    """Return `seconds` since 1970 as a time in UTC; None for none."""
     return moment_of(seconds) if seconds else None
 
 
 def moment_of(seconds: float) -> datetime:
-    """`seconds` since 1970 as a moment in UTC."""
-    from datetime import UTC, datetime  # a look that shows no moment is spared it
+    """Return `seconds` since 1970 as a time in UTC."""
+    from datetime import UTC, datetime  # not loaded for a view without times
 
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def units_text(amounts: Amounts) -> str:
     """Return amounts as a table shows them, devices first: `2 h100 + 8 cpu`."""
-    from bastion.spec.values.quantity import text_of_units  # a look that shows none is spared it
+    from bastion.spec.values.quantity import text_of_units  # not loaded for a view without units
 
     return text_of_units(amounts.items())
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in HTML, every cell escaped."""
+    """Return a table in HTML, with every cell escaped."""
     from html import escape
 
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
@@ -49,7 +49,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 class Rows(tuple[Any, ...]):
-    """Views that belong together, a tuple; a notebook shows them as a table."""
+    """A tuple of views that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
         if not self:
@@ -59,17 +59,17 @@ class Rows(tuple[Any, ...]):
 
 class Changed(tuple[str, ...]):
     """
-    The ids of the jobs that were changed: a tuple.
+    The ids of the changed jobs, as a tuple.
 
     Args:
         jobs: Their ids.
-        ended: The state of each job that had ended already, and stays as it was.
+        ended: The state of each job that had already ended and stayed as it was.
     """
 
     ended: Mapping[str, str]
 
     def __new__(cls, jobs: Iterable[str], ended: Mapping[str, str]) -> Changed:
-        """Make it."""
+        """Create it."""
         made = super().__new__(cls, jobs)
         made.ended = ended
         return made

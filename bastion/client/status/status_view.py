@@ -10,12 +10,12 @@ from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 _SILENT_S = 10.0
-"""The least silence that is worth a word: a busy leader publishes less often."""
+"""The shortest silence that is reported: a busy leader publishes less often."""
 
 
 @value
 class ProjectView:
-    """What one project may hold and holds."""
+    """What one project may hold, and what it holds."""
 
     name: str
     nominal: Amounts = NOTHING
@@ -24,13 +24,13 @@ class ProjectView:
     lent: Amounts = NOTHING
     queued: int = 0
     waiting_since: float | None = None
-    """When the first of the jobs that wait joined the queue; held ones are left out."""
+    """When the first waiting job joined the queue; held jobs are not counted."""
 
     HEADS: ClassVar = ("project", "share", "holds", "borrowed", "lent", "queued")
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """What a table shows of it, in the order of `HEADS`."""
+        """Its cells in a table, in the order of `HEADS`."""
         held = (self.nominal, self.usage, self.borrowed, self.lent)
         return (self.name, *map(units_text, held), str(self.queued))
 
@@ -46,9 +46,9 @@ class BudgetView:
     period: str
     """`day`, `week`, `month`, `quarter` or `year`, in UTC."""
     hours: int
-    """Unit hours for each period."""
+    """Unit hours per period."""
     used: float
-    """Unit hours used in this one; more than `hours` where jobs ran on."""
+    """Unit hours used in this period; more than `hours` if running jobs continued."""
     renewed_at: float
     """When the next period begins."""
 
@@ -62,11 +62,11 @@ class StatusView:
     host: str = ""
     pid: int = 0
     ttl_s: float = 0.0
-    """How long the leader's lease lasts; it is renewed every third of it."""
+    """The length of the leader's lease, which is renewed after each third of it."""
     epoch: int = 0
     seq: int = 0
     bucket: str = ""
-    """The bucket's own name, which its machines carry at their providers."""
+    """The bucket's own name, which its machines have on them at their providers."""
     since: float = 0.0
     version: str = ""
     poll_s: float = 0.0
@@ -74,10 +74,10 @@ class StatusView:
     """Jobs by state."""
     projects: tuple[ProjectView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
-    """Of projects and groups that have one, by name and type."""
+    """The budgets of projects and groups that have one, by name and type."""
     quota_version: str = ""
     has_quota: bool = False
-    """Whether a quota file is in force, be it the newest or the last good one."""
+    """Whether a quota file is in force: the newest or the last good one."""
     has_pools: bool = False
     """Whether a configuration with pools is in force."""
     quota_problem: str = ""
@@ -90,9 +90,9 @@ class StatusView:
     """The host that has this folder."""
     silent_s: float = 0.0
     """
-    For how long nothing was published, by the bucket's clock; never below 0.
+    How long nothing has been published, by the bucket's clock; never below 0.
 
-    By this machine's where the bucket tells no date, as a folder of this machine.
+    It is by this machine's clock if the bucket has no date, such as a folder on this machine.
     """
 
     def __repr__(self) -> str:
@@ -108,17 +108,17 @@ class StatusView:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the last leader stopped in good order, and nothing leads since."""
+        """Whether the last leader stopped in good order, and no bastion has led since."""
         return not self.leader
 
     @property
     def is_silent(self) -> bool:
-        """Whether a leader stands, but has published nothing for longer than it may."""
+        """Whether there is a leader that has published nothing for longer than allowed."""
         return bool(self.leader) and self.silent_s > max(2 * self.ttl_s, _SILENT_S)
 
     @property
     def absence(self) -> str:
-        """Why nothing leads here, as far as readers can know; empty while a bastion leads."""
+        """Why no bastion leads here, as far as readers can know; empty while one leads."""
         if self.is_given_up:
             return f"no bastion leads: the last one stopped {_span(self.silent_s)} ago"
         if self.is_silent:
@@ -130,7 +130,7 @@ class StatusView:
 
 
 def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
-    """`view/status.json`."""
+    """Return the view of `view/status.json`."""
     quota, config = view.get("quota") or {}, view.get("config") or {}
     return StatusView(
         as_of=view["now"],

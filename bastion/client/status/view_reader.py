@@ -1,8 +1,8 @@
 """
-Views as the bastion published them, and whether one leads.
+Views as the bastion published them, and whether a bastion leads.
 
-A view is read again only when its version changed. Text is read with the standard library: a short
-command must not wait for a validator.
+A view is read again only when its version has changed. Text is parsed with the standard library: a
+short command must not wait for a validator.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _GZIP = b"\x1f\x8b"
-"""What compressed bytes begin with (RFC 1952); JSON never does."""
+"""The first bytes of compressed data (RFC 1952); JSON never starts with them."""
 
 
 class ViewReader:
@@ -30,7 +30,7 @@ class ViewReader:
 
     Args:
         store: The bucket.
-        wall: The date by the bucket's clock, to say how old something is.
+        wall: The date by the bucket's clock, to compute the age of views.
         place: The URL of the bucket, for messages.
     """
 
@@ -42,41 +42,44 @@ class ViewReader:
         self._place = place
         self._known: dict[str, tuple[Version, Any]] = {}
         self._seen: set[str] | None = None
-        """The views of one look that were read; None: each question reads them anew."""
+        """The views already read in one look; None: each query reads them again."""
 
     def through(self, store: ObjectStore) -> Self:
-        """The same bucket, read through `store`; what either knows the other knows."""
+        """Return the same bucket, read through `store`; both readers share what they know."""
         return self.over(self, store)
 
     @classmethod
     def over(cls, views: ViewReader, store: ObjectStore | None = None) -> Self:
-        """A reader of the same bucket, by default through the same store; both know the same."""
+        """
+        Return a reader of the same bucket, by default through the same store; both share their
+        knowledge.
+        """
         made = cls(store or views._store, views._wall, place=views._place)
         made._known = views._known
         return made
 
     def of_one_look(self) -> Self:
-        """The same bucket as it is now: each view is read at the first question, and then kept."""
+        """Return the same bucket as of now: each view is read at the first query, then kept."""
         other = self.through(self._store)
         other._seen = set()
         return other
 
     def status(self) -> StatusView:
         """
-        The bastion as it last described itself.
+        Return the bastion as it last described itself.
 
         Raises:
             NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         return status_of(self._view("status"), wall=self._wall())
 
     def is_prepared(self) -> bool:
         """
-        Whether an admin or a bastion has put anything here that makes this a root.
+        Whether an admin or a bastion has written anything here that makes this a root.
 
         Raises:
-            StoreError: Out of reach.
+            StoreError: The bucket is unreachable.
         """
         kept = (layout.QUOTA, layout.CONFIG, layout.ROOT)
         return any(self._bytes(key) is not None for key in kept)
@@ -88,7 +91,7 @@ class ViewReader:
 
     def _check(self, name: str, found: Any) -> None:
         """
-        Check that the view `name` is there, in a schema that is known here.
+        Check that the view `name` exists, in a schema that is known here.
 
         Raises:
             NotFoundError: It was deleted, or nothing was ever published here.
@@ -111,11 +114,11 @@ class ViewReader:
             )
 
     def _json(self, key: str) -> Any:
-        """The object at `key`, read as JSON; None when there is none."""
+        """Return the object at `key`, read as JSON; None if there is none."""
         return self._parsed(key, json.loads)
 
     def _parsed(self, key: str, parse: Callable[[bytes], _T]) -> _T | None:
-        """The object at `key`, parsed, unless it is known already; None when there is none."""
+        """Return the parsed object at `key`, from memory if unchanged; None if there is none."""
         known: _T | None
         version, known = self._known.get(key, (None, None))
         if version is not None and self._seen is not None and key in self._seen:
@@ -143,7 +146,7 @@ class ViewReader:
 
 
 def command_to_start(place: str) -> str:
-    """Return what starts a bastion at `place`: with machines of this host where it is a folder."""
+    """Return the command that starts a bastion at `place`; on a folder, with local machines."""
     verb = "up" if place.startswith("file:") else "serve"
     return f"bastion {verb} --root={place}"
 

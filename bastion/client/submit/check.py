@@ -1,8 +1,8 @@
 """
 The check of a launch before anything is sent: a pure function of the launch and its context.
 
-Instance types are looked up, unknown resource types and projects are refused with the nearest word,
-and the names of what it waits for become ids. All problems are reported at once.
+It resolves instance types, refuses unknown resource types and projects with the nearest name, and
+replaces the names of dependencies by their ids. It reports all problems together.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quota.pattern import pattern
 
 def check(launch: Launch, context: LaunchContext) -> Launch:
     """
-    Return `launch` as it is sent, its code apart.
+    Return `launch` as it is sent, without its code.
 
     Raises:
-        SpecError: It is wrong: every problem.
+        SpecError: It is invalid; the error lists every problem.
     """
     problems = list(python_problems(launch.python, launch.code))
     hints = []
@@ -54,7 +54,7 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
 
 
 def _limit_problems(launch: Launch, context: LaunchContext) -> list[str]:
-    """Return what the quota file would never let start."""
+    """Return problems with limits of the quota file that would never let the launch start."""
     if context.quota is None:
         return []
     requests = [request_of(launch, j, per_replica=j.per_replica, hosts=1) for j in launch.jobs]
@@ -62,7 +62,7 @@ def _limit_problems(launch: Launch, context: LaunchContext) -> list[str]:
 
 
 def _with_targets(launch: Launch, ids: Mapping[str, str]) -> Launch:
-    """Return `launch` with ids in place of the names of what it waits for."""
+    """Return `launch` with ids in place of the names of its dependencies."""
     jobs = (replace(job, after=_named(job.waits_for, ids)) for job in launch.jobs)
     return replace(launch, jobs=tuple(jobs), after=_named(launch.waits_for, ids))
 
@@ -73,7 +73,7 @@ def _named(asked: Iterable[After], ids: Mapping[str, str]) -> tuple[After, ...]:
 
 def _with_instance_type(job: Job) -> Job:
     """
-    Write what the instance type of `job` has into its process, where that asks for nothing.
+    Return `job` with the resources of its instance type, if its processes ask for none.
 
     Raises:
         SpecError: The type is unknown, or has less than the processes ask for.
@@ -101,14 +101,14 @@ def _with_instance_type(job: Job) -> Job:
 
 _COUNTED = frozenset({"cpu", "memory"})
 _GENERIC = ("gpu", "gpus", "tpu", "tpus", "accelerator", "nvidia.com/gpu", "google.com/tpu")
-"""Words for whatever accelerator there is."""
+"""Generic words for an accelerator."""
 _TPU = pattern(r"v\d+[a-z]?")
 _LEAST_MEMORY_BYTES = 1 << 20
-"""No process starts in less; a number so small is most likely meant in GiB."""
+"""No process starts with less; such a small number is most likely meant in GiB."""
 
 
 def _generic_types(context: LaunchContext) -> Mapping[str, str]:
-    """Return what `gpu`, `tpu` and the like mean here, where only one type can be meant."""
+    """Return the type that `gpu`, `tpu` and the like mean here, if there is only one."""
     devices = context.here - _COUNTED
     tpus = {name for name in devices if _TPU.fullmatch(name)}
     meant = {}
@@ -134,7 +134,7 @@ def _with_types(job: Job, meant: Mapping[str, str]) -> Job:
 
 
 def _backoff_problems(job: Job) -> list[str]:
-    """Return a problem if it would wait less before a retry than it asks for."""
+    """Return a problem if its delay before a retry is longer than the maximum."""
     if job.retry_backoff_s <= MAX_BACKOFF_S:
         return []
     most = text_of_seconds(MAX_BACKOFF_S)
@@ -143,14 +143,14 @@ def _backoff_problems(job: Job) -> list[str]:
 
 
 def _scope_problems(job: Job) -> list[str]:
-    """Return a problem if it says how far a stop goes that never comes."""
+    """Return a problem if it sets the scope of a stop that never happens."""
     if job.scope != "launch" or job.on_failure != "continue":
         return []
     return ["scope: 'launch' is for on_failure='stop_others'; with 'continue' nothing is stopped"]
 
 
 def _memory_problems(job: Job) -> list[str]:
-    """Return a problem for every process whose memory can only be a slip."""
+    """Return a problem for every process whose memory can only be a mistake."""
     asked = (dict(process.resources.amounts.items()).get("memory") for process in job.processes)
     return [
         f"resources.memory: {size} bytes are too few for any process; did you mean {size}GiB?"
@@ -160,7 +160,7 @@ def _memory_problems(job: Job) -> list[str]:
 
 
 def _unknown_types(jobs: Iterable[Job], context: LaunchContext) -> tuple[list[str], str]:
-    """Return a problem for each resource type that is not known, and a hint for all of them."""
+    """Return a problem for each unknown resource type, and one hint for all of them."""
     asked = {name for job in jobs for name in job.per_replica.types()}
     unknown = sorted(asked - context.types)
     if not unknown:

@@ -1,4 +1,4 @@
-"""What the check of a launch needs beside the launch: read once, handed over as a value."""
+"""The context of a launch's check: read once and passed as a value."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class LaunchContext:
     """The facts that a launch is checked against."""
 
     project: str = ""
-    """The project that the launch is charged to; empty where there is a problem with it."""
+    """The project that the launch is charged to; empty if there is a problem with it."""
     types: frozenset[str] = frozenset()
-    """Resource types that the quota file knows, and the catalog and machines where it lacks one."""
+    """Resource types of the quota file; without one, those of the catalog and the machines."""
     here: frozenset[str] = frozenset()
-    """Those of them that the quota file or a machine has."""
+    """Those types that the quota file or a machine has."""
     targets: Mapping[str, str] = field(default_factory=dict)
-    """Ids of the jobs and launches that it waits for, by the name that was written."""
+    """Ids of the jobs and launches that it waits for, by the name in the launch."""
     user: str = ""
-    """Who submits it; limits are a user's."""
+    """The user who submits it; limits apply per user."""
     quota: Quota | None = None
-    """The quota file, or None when it cannot be read."""
+    """The quota file, or None if it cannot be read."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the project, or with the names of targets."""
+    """Problems with the project, or with the names of targets."""
     hint: str = ""
 
 
@@ -48,16 +48,16 @@ def read_context(
     Read what `launch` is checked against.
 
     Args:
-        launch: As it was written.
-        quota: The quota file, or None when it cannot be read.
+        launch: The launch as specified.
+        quota: The quota file, or None if it cannot be read.
         user: The user who submits it.
-        project: The user's project, where the launch names none.
-        machines: Reads what machines have; called only for a resource type that is known nowhere
-            else.
+        project: The user's project, if the launch names none.
+        machines: Reads the resources of machines; called only for a resource type that is not known
+            otherwise.
         find: Reads the id of the job or launch that a name means in a project.
 
     Raises:
-        StoreError: The bucket is out of reach.
+        StoreError: The bucket is unreachable.
     """
     here = set(quota.types if quota is not None else ())
     asked = {name for job in launch.jobs for name in job.per_replica.types()}
@@ -101,7 +101,7 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
     Return the project that a request of `user` is charged to.
 
     Args:
-        quota: The quota file, or None when it cannot be read: then `project` is taken as it is.
+        quota: The quota file, or None if it cannot be read: then `project` is not checked.
         user: The user who submits it.
         project: What the user named, or empty for the user's only project.
 

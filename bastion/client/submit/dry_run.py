@@ -1,8 +1,8 @@
 """
 A dry run: the bastion's own scheduler, run on this machine with a copy of root.
 
-It writes nothing and needs no bastion. Its answer is as good as root is recent: the bastion decides
-again, on the state at that time.
+It writes nothing and needs no bastion. Its answer is only as current as root: the bastion decides
+again later, on the state at that time.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def of_launch(
     store: ObjectStore, pools: Mapping[str, Pool], launch: Launch, *, user: str
 ) -> Outlook:
     """
-    What would happen if `launch`, checked, were submitted by `user` now.
+    Return what would happen if the checked `launch` were submitted by `user` now.
 
-    Of an array as many tasks are asked about as could start.
+    For an array, it considers as many tasks as could start.
 
     Raises:
         NotFoundError: No bastion has ever served this bucket.
-        SpecError: The quota in force cannot be read, or what it waits for can never come true.
-        StoreError: Out of reach.
+        SpecError: The quota in force cannot be read, or a dependency can never be satisfied.
+        StoreError: The bucket is unreachable.
     """
     root = _root(store)
     ulid = make(root.now, b"\0" * 10)  # a name that no request has
@@ -71,12 +71,12 @@ def of_launch(
 
 def of_quota(store: ObjectStore, pools: Mapping[str, Pool], text: str) -> QuotaOutlook:
     """
-    What would happen if `text` were the quota file in force now.
+    Return what would happen if `text` were the quota file in force now.
 
     Raises:
         NotFoundError: No bastion has ever served this bucket.
         SpecError: The quota in force, or `text`, is wrong.
-        StoreError: Out of reach.
+        StoreError: The bucket is unreachable.
     """
     root = _root(store)
     return if_quota_were(_snapshot(root, pools), parsed_quota(text), root.now)
@@ -85,7 +85,7 @@ def of_quota(store: ObjectStore, pools: Mapping[str, Pool], text: str) -> QuotaO
 def _problems(
     root: Root, pools: Mapping[str, Pool], launch: Launch, jobs: Iterable[JobRecord]
 ) -> list[str]:
-    """Why the bastion would not take it, by what its admins configured."""
+    """Return why the bastion would refuse it under its admins' configuration."""
     config = root.config_text
     problems = notifications_in(config).problems_of(launch.tells) if launch.tells else []
     problems += unknown_names(launch.where, pools, root.machines.values())

@@ -55,17 +55,17 @@ CODE_TYPES: Mapping[str, type[Any]] = {
     "docker": DockerBuild,
     "bundle": BundleRef,
 }
-"""What `[code] type = ...` may say, and the value its other keys make."""
+"""The values of `[code] type = ...`, and the value that its other keys define."""
 _C1 = pattern("[\x80-\x9f]")
 _FROM_HERE = "a relative path begins in the current folder"
 
 
 def launch_given(file: object) -> Launch:
     """
-    The launch of the file whose path was given in place of a launch.
+    Return the launch of the file whose path was given in place of a launch.
 
     Raises:
-        SpecError: It is no path; or as `read_launch`.
+        SpecError: It is not a path; or as for `read_launch`.
     """
     if isinstance(file, str | Path):
         return read_launch(Path(file))
@@ -79,10 +79,10 @@ def launch_given(file: object) -> Launch:
 
 def read_launch(path: Path) -> Launch:
     """
-    The launch that the file at `path` describes.
+    Return the launch that the file at `path` describes.
 
     Raises:
-        SpecError: It cannot be read, is not TOML, or is wrong: every problem.
+        SpecError: It cannot be read, is not TOML, or is invalid; the error lists every problem.
     """
     text = text_in(path)
     if path.suffix == ".py":
@@ -96,7 +96,7 @@ def read_launch(path: Path) -> Launch:
 
 def text_in(path: Path) -> str:
     """
-    What the file at `path` says.
+    Return the text of the file at `path`.
 
     Raises:
         SpecError: There is no such file, it cannot be read, or it is not text.
@@ -112,7 +112,7 @@ def text_in(path: Path) -> str:
 
 
 def beside(path: Path) -> str:
-    """Return a hint at a file of a similar name that is there; empty for none."""
+    """Return a hint about an existing file with a similar name; empty for none."""
     import difflib
 
     stems = {each.stem for each in path.parent.glob(f"*{path.suffix}")}
@@ -122,10 +122,10 @@ def beside(path: Path) -> str:
 
 def parse_launch(text: str, *, source: str) -> Launch:
     """
-    The launch that `text` describes; `source` is what errors call it.
+    Return the launch that `text` describes; errors call it `source`.
 
     Raises:
-        SpecError: It is not TOML, or is wrong: every problem.
+        SpecError: It is not TOML or is invalid; the error lists every problem.
     """
     try:
         table = tomllib.loads(text)
@@ -155,7 +155,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
 
 
 def launch_text(launch: Launch) -> str:
-    """`launch` as the TOML file that `parse_launch` reads it from."""
+    """Return `launch` as the TOML file that `parse_launch` reads."""
     import tomlkit
 
     table = plain(dataclasses.replace(launch, code=None))
@@ -163,14 +163,14 @@ def launch_text(launch: Launch) -> str:
         kinds = {kind: name for name, kind in CODE_TYPES.items()}
         code = {key: text for key, text in plain(launch.code).items() if key != "kind"}
         table["code"] = {"type": kinds[type(launch.code)], **code}
-    # Tables stand last in TOML.
+    # In TOML, tables come last.
     order = sorted(table.items(), key=lambda item: isinstance(item[1], (dict, list)))
-    # A screen shows these as \x85, which TOML does not have.
+    # A terminal shows these as \x85, which TOML does not have.
     return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", tomlkit.dumps(_on_lines(dict(order))))
 
 
 def _on_lines(part: Any) -> Any:
-    """`part` with each text of several lines as TOML that has those lines, so that it is read."""
+    """Return `part` with each multi-line text as multi-line TOML, so that it is readable."""
     import tomlkit
 
     if isinstance(part, Mapping):
@@ -184,7 +184,7 @@ def _on_lines(part: Any) -> Any:
 
 
 def _listed(table: dict[str, Any]) -> Iterator[str]:
-    """Yield a problem for `jobs` and `processes` that are one table, and make them lists of it."""
+    """Yield a problem if `jobs` or `processes` is a single table, and wrap it in a list."""
     if isinstance(table.get("jobs"), dict):
         yield "jobs: is one table, and a list of them is wanted; write [[jobs]]"
         table["jobs"] = [table["jobs"]]
@@ -205,10 +205,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 def _problems(table: Mapping[str, Any]) -> list[str]:
     """
-    Every problem, outer and inner.
+    Return every problem, outer and inner.
 
-    A value is checked as a whole only once its parts are good, so each is looked at with good parts
-    in place of its own, which are looked at by themselves.
+    A value is validated as a whole only if its parts are valid. So each value is checked with valid
+    stand-ins for its parts, and the parts are checked separately.
     """
     jobs = table.get("jobs")
     if not _are_tables(jobs):
@@ -288,7 +288,7 @@ _LEVELS = {
 
 
 def _with_nearest(problem: str) -> str:
-    """`problem`, with where the field belongs, or the nearest there is, where it is unknown."""
+    """Return `problem`; for an unknown field, with where it belongs, or the nearest name."""
     path, colon, text = problem.partition(": ")
     if text != "unknown field":
         return problem
@@ -306,7 +306,7 @@ def _with_nearest(problem: str) -> str:
 
 
 def _kind_at(path: str) -> Any:
-    """What stands at `path` of a launch file, as far as it is one of the three levels."""
+    """Return the kind at `path` of a launch file, if it is one of the three levels."""
     if re.fullmatch(r"jobs\.\d+", path):
         return Job
     return Process if re.fullmatch(r"jobs\.\d+\.processes\.\d+", path) else Launch

@@ -1,4 +1,4 @@
-"""Variables of a launch that most likely hold a secret, which the bucket then keeps."""
+"""Variables of a launch that most likely contain a secret, which would be stored in the bucket."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NAMES = pattern(
     re.IGNORECASE,
 )
 _LEAST_CHARACTERS = 12
-"""`EOS_TOKEN=</s>` and `SECRET=none` are no secrets; keys and tokens are longer."""
+"""`EOS_TOKEN=</s>` and `SECRET=none` are not secrets; keys and tokens are longer."""
 
 
 def open_secret_warnings(launch: Launch) -> tuple[str, ...]:
-    """Return a warning where variables of `launch` are named, and as long, as secrets are."""
+    """Return a warning if variables of `launch` have names and lengths like those of secrets."""
     variables = [*(job.env for job in launch.jobs)]
     variables += [process.env for job in launch.jobs for process in job.processes]
     names = sorted({name for env in variables for name, text in env.items() if _is_one(name, text)})

@@ -1,4 +1,4 @@
-"""Where a launch comes from, as its submitter's machine can tell; `records.requests.origin`."""
+"""The origin of a launch, as far as its submitter's machine knows it; `records.requests.origin`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ if TYPE_CHECKING:
     from bundler.bundle.upload import Bundle
 
 _CELLS = "_ih"
-"""What IPython keeps in `__main__`: the text of every cell. Source: IPython, `HistoryManager`."""
+"""
+The name in `__main__` under which IPython keeps every cell. Source: IPython, `HistoryManager`.
+"""
 
 
 def origin_of(known: Origin | None, launch: Launch | str | Path, bundled: Bundle | None) -> Origin:
     """
-    Return where a launch comes from.
+    Return the origin of a launch.
 
     Args:
-        known: What the caller says of it; None: this process.
+        known: What the caller knows of it; None: this process.
         launch: A launch, or the file that one was read from, which is stored with it.
-        bundled: The folder that was sent as its code, where it was one.
+        bundled: The folder that was uploaded as its code, if any.
     """
     found = known or of_this_process()
     files = () if isinstance(launch, Launch) else files_at(launch)
@@ -44,7 +46,7 @@ def origin_of(known: Origin | None, launch: Launch | str | Path, bundled: Bundle
 
 
 def of_this_process() -> Origin:
-    """The command line of this process, and its script, or the cells that a notebook ran so far."""
+    """Return this process's command line, and its script or the notebook cells that ran so far."""
     main = sys.modules.get("__main__")
     cells = getattr(main, _CELLS, None)
     if isinstance(cells, list) and any(cells):
@@ -55,10 +57,10 @@ def of_this_process() -> Origin:
 
 
 def _notebook(cells: list[str]) -> OriginFile:
-    """The cells in the order in which they ran; where they are too many, the last ones."""
+    """Return the cells in the order in which they ran; if there are too many, the last ones."""
     kept: list[str] = []
     left = MAX_TEXT_BYTES
-    for number in range(len(cells) - 1, 0, -1):  # before the first there is an empty one
+    for number in range(len(cells) - 1, 0, -1):  # cell 0 is empty
         text = f"# In [{number}]:\n{cells[number].rstrip()}\n"
         left -= len(text.encode(errors="replace")) + 1
         if left < 0 and kept:
@@ -69,12 +71,12 @@ def _notebook(cells: list[str]) -> OriginFile:
 
 
 def files_at(*paths: str | Path) -> tuple[OriginFile, ...]:
-    """The records of those of `paths` that can be read as text."""
+    """Return the records of those `paths` that can be read as text."""
     return tuple(found for path in paths if path and (found := _file_at(os.fspath(path))))
 
 
 def tree_of(bundled: Bundle | None) -> WorkingTree | None:
-    """How the tree that was bundled differed from its commit; None where git cannot tell."""
+    """Return how the bundled tree differed from its commit; None if git cannot tell."""
     if bundled is None:
         return None
     from bundler.errors import BundleError
@@ -82,7 +84,7 @@ def tree_of(bundled: Bundle | None) -> WorkingTree | None:
 
     try:
         found = dirty_diff(bundled.root, told=bundled.paths)
-    except BundleError as error:  # the record is for people, and no reason not to run
+    except BundleError as error:  # the record is for people and never stops a launch
         advice = f"; {error.hint}" if error.hint else ""
         warn(f"warning: it is not recorded which commit this is: {error.message}{advice}")
         return None

@@ -1,4 +1,4 @@
-"""A stored launch, as it is submitted again."""
+"""A stored launch, changed to be submitted again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def changed(
     launch: Launch, *, priority: int | None, env: Mapping[str, str], tasks: Indices
 ) -> Launch:
     """
-    `launch` with another priority (None: each job's own) and more variables in every job.
+    Return `launch` with another priority (None: each job's own) and more variables in every job.
 
-    Where `tasks` names some, it has only these; how many may run at once stays.
+    If `tasks` names some, the launch has only these; the limit on simultaneous tasks stays.
 
     Raises:
         SpecError: A value is not allowed.

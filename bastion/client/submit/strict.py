@@ -1,8 +1,8 @@
 """
-What a launch file says in the wrong type, as `retries = "3"` or `max_runtime = true`.
+Values of a launch file that have the wrong type, such as `retries = "3"` or `max_runtime = true`.
 
-pydantic converts those: text to numbers, true to 1, `"yes"` to true. A user meant something else,
-and a value in Python is refused for the same.
+pydantic converts them: text to numbers, true to 1, `"yes"` to true. The user meant something else,
+and Python code with such a value is refused for the same reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALARS = (bool, int, float, str)
 
 
 def misread(kind: type[Any], table: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Yield a problem for each scalar in `table`, at any depth, that is not of its field's type."""
+    """Yield a problem for each scalar in `table`, at any depth, whose type is not its field's."""
     hints: Mapping[str, Any] = _hints(kind)
     for name, written in table.items():
         if name in hints:
@@ -55,7 +55,7 @@ def _is_scalar(member: Any) -> bool:
 
 
 def _is_meant(member: type[Any], written: Mapping[str, Any], members: Sequence[Any]) -> bool:
-    """Whether a table is to become a `member`: the only one, or the one that its `kind` names."""
+    """Whether a table is meant as a `member`: the only one, or the one that its `kind` names."""
     if not has_fields(member):
         return False
     kinds = {each.name: each.default for each in fields(member)}

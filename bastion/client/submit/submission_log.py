@@ -1,8 +1,8 @@
 """
-The submissions of a script that `bastion launch SCRIPT` runs, told to the command that runs it.
+The submissions of a script run by `bastion launch SCRIPT`, reported to that command.
 
-The command names a file in the environment of the script; every launch that the script submits adds
-a line. A script that exits without one submitted nothing, and its user is told.
+The command names a file in the script's environment, and each launch that the script submits adds a
+line. If the script exits without one, it submitted nothing, and its user is told.
 """
 
 from __future__ import annotations
