@@ -1,14 +1,14 @@
 """
 The specs that users write: a launch, its jobs, their processes, and their resources.
 
-Every value is checked when it is made, and an error names every problem at once. Nothing here knows
-which machines exist, what a project may hold, or where anything is stored.
+Every value is checked when it is created, and an error lists every problem. This package must not
+know which machines exist, what a project may hold, or where anything is stored.
 
-Read `launch` first. A job of it has `replicas`, `resources`, a place (`where`), `code` with its
-`python_env`, variables and references to a `secret`, and jobs that it comes `after`; `notify` tells
-of its end. `request` is the part that the scheduler decides on. `arrays/` is for launches of many
-tasks, `task_job` the job of one of them; `names` are those that users choose, and `values/` is what
-all of these are made of.
+Read `launch` first. A job in it has `replicas`, `resources`, filters for machines (`where`), `code`
+with its `python_env`, variables and references to a `secret`, and dependencies (`after`); `notify`
+has its notifications. `request` is the part that the scheduler uses. `arrays/` is for launches of
+many tasks, and `task_job` is the job of one task. `names` are those that users choose, and
+`values/` is what all of these are built from.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _PLACES = {
     "task_job": ("job_of_task", "parameters"),
     "where": ("Where",),
 }
-"""Imported on first use: a command that looks at jobs writes no spec."""
+"""Imported on first use: a command that only looks at jobs creates no spec."""
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}
 
 

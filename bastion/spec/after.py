@@ -1,8 +1,8 @@
 """
-The dependencies of a job: other jobs, and how they have to end.
+The dependencies of a job: other jobs, and how they must end.
 
 A target is the id of a job or a launch, or the name of a job of the same launch if its jobs start
-one by one. Dependencies that no order of starts could satisfy are refused here.
+separately. Dependencies that no start order can satisfy are refused here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ When: TypeAlias = Literal["ok", "any", "failed"]
 """`ok`: it succeeded; `failed`: it ended in any other way; `any`: it ended."""
 
 MAX_AFTER = 100
-"""Per job: each is checked whenever a job ends, and named in the reason why the job waits."""
+"""Per job: each is checked whenever a job ends, and is named in the reason why the job waits."""
 
 
 @value
@@ -59,7 +59,7 @@ def afters(written: Iterable[After | str]) -> tuple[After, ...]:
     Return the dependencies as values, without duplicates.
 
     Raises:
-        SpecError: One of them is malformed, or there are too many: every problem.
+        SpecError: One is malformed, or there are too many; the error lists every problem.
     """
     return once_each("after", written, _parsed, most=MAX_AFTER)
 
@@ -78,7 +78,7 @@ def order_problems(
     whole: Sequence[After], jobs: Mapping[str, Sequence[After]], *, together: bool
 ) -> list[str]:
     """
-    Return why the jobs of one launch could never start in the order that they ask for.
+    Return why the jobs of one launch could never start in the requested order.
 
     Args:
         whole: The dependencies of the whole launch.

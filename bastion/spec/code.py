@@ -1,8 +1,8 @@
 """
-The code of a launch: what users write, and the reference that a stored spec holds.
+The code of a launch: what users specify, and the reference that a stored spec holds.
 
-Both are the bundler's. A reference always means the same bytes, so a queued launch never drifts. A
-user's code becomes a reference when the launch is submitted.
+Both types are the bundler's. A reference always means the same bytes, so a queued launch never
+drifts. The user's code becomes a reference when the launch is submitted.
 """
 
 from bundler.code import (

@@ -29,24 +29,24 @@ from quota.amounts import Amounts
 MAX_JOBS = 1_000
 """Per launch: the largest gang."""
 MAX_COMMAND_BYTES = 100_000
-"""Per process: below the 128 KiB that Linux allows one argument (MAX_ARG_STRLEN)."""
+"""Per process: below the 128 KiB that Linux allows for one argument (MAX_ARG_STRLEN)."""
 MAX_ENV_BYTES = 128 << 10
 """
-Per process, its job's variables included. Linux allows an argument list of some megabytes, and
+Per process, including its job's variables. Linux allows an argument list of some megabytes, and
 every machine that starts a host of a launch reads the spec.
 """
 MAX_PROCESSES = 1_000
 """Per replica."""
 MAX_RETRIES = 1_000_000
 MAX_BACKOFF_S = 3600.0
-"""Longest wait before a retry, however often it has doubled."""
+"""Longest wait before a retry, even after many doublings."""
 MAX_HOLD_S = 86400.0
 """Longest `hold_on_failure`: devices that are not inspected within a day are wasted."""
 MAX_ON_END_S = 600.0
-"""Longest `on_end_timeout`: longer work is a job of its own."""
+"""Longest `on_end_timeout`: longer work belongs in a job of its own."""
 
 Sign = Literal["output", "devices", "processor"]
-"""A sign that a host is alive: output, use of its devices, use of processors."""
+"""A sign that a host is alive: output, use of its devices, CPU use."""
 SIGNS: tuple[Sign, ...] = ("output", "devices", "processor")
 
 _DURATIONS = (
@@ -69,8 +69,8 @@ class Process:
     """
     One command that runs beside the others of its replica, on the same machine.
 
-    `command` is a list of arguments. A string is a shell line, and only with `shell=True`.
-    `secrets` are read on the machine and stored nowhere.
+    `command` is a list of arguments. A string is a shell line, and is allowed only with
+    `shell=True`. `secrets` are read on the machine and are never stored.
     """
 
     command: Sequence[str] | str = field(kw_only=False)
@@ -102,23 +102,23 @@ class Job:
     """
     `replicas` identical replicas of one or more processes; admitted together or not at all.
 
-    With a range, as `replicas="2-8"`, it is elastic: it starts with as many as fit, at least the
-    fewest, and every start after a preemption may have another number of them.
+    With a range, such as `replicas="2-8"`, it is elastic: it starts with as many replicas as
+    fit within the range, and every start after a preemption may have a different number.
 
     An empty `on_failure` means `stop_others` if there is more than one replica. With
-    `success="first"` the job has succeeded once its first replica has: the others are stopped
-    then, as the workers of a cluster whose head is the first. Durations are
-    seconds or text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts
-    failures only: a job that was preempted or lost its machine is requeued, unless `resume=False`.
-    `priority` is 1 (highest) to 5. With `borrow=False` it starts only within its project's
-    share, and no other project stops it. `after` lists its dependencies: a job or a launch by id,
-    or a job of the same launch by name. `secrets` go to every process; `aliases` names other
-    schedulers whose variables its processes also get.
+    `success="first"` the job succeeds when its first replica does, and the others are then stopped,
+    like the workers of a cluster whose head is the first replica. Durations are seconds or text
+    (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts only failures: a job
+    that was preempted or lost its machine is requeued, unless `resume=False`. `priority` is 1
+    (highest) to 5. With `borrow=False` it starts only within its project's share, and no other
+    project preempts it. `after` lists its dependencies: a job or a launch by id, or a job of the
+    same launch by name. `secrets` go to every process; `aliases` names other schedulers whose
+    variables its processes also get.
 
-    A host without any of its `signs_of_life` for `idle_timeout` counts as hung: its stacks go into
-    its log, and it fails, or, with `on_idle="report"`, its users are notified. If no retry is left,
-    a failed host keeps machine and devices for `hold_on_failure`, for inspection. `on_end` runs on
-    every host once its processes are dead, however they ended.
+    A host without any of its `signs_of_life` for `idle_timeout` counts as hung: its stacks are
+    written to its log, and it fails or, with `on_idle="report"`, its users are notified. If no
+    retry is left, a failed host keeps its machine and devices for `hold_on_failure`, for
+    inspection. `on_end` runs on every host once its processes are dead, however they ended.
     """
 
     name: str = "main"
@@ -168,7 +168,7 @@ class Job:
             try:
                 put(self, name, None if written is None else seconds_of(name, written))
             except SpecError as error:
-                put(self, name, None)  # nothing more is to be said of it
+                put(self, name, None)  # no further problem with it is reported
                 problems.extend(error.problems)
         try:
             put(self, "after", afters(self.after))
@@ -179,7 +179,7 @@ class Job:
             raise SpecError(*problems)
 
     def _end_problems(self) -> list[str]:
-        """Return problems of the fields about an attempt's end; durations are seconds by now."""
+        """Return problems of fields about an attempt's end; durations are already in seconds."""
         problems = _command_problems(self.on_end, field="on_end") if self.on_end else []
         problems += [
             f"{name}: 0 is not allowed; more than 0 seconds"
@@ -276,7 +276,7 @@ class Job:
 
     @property
     def every_secret(self) -> tuple[Secret, ...]:
-        """The secrets that it and its processes ask for, each name once."""
+        """The secrets of the job and its processes, each name once."""
         asked = [*self.secrets, *(each for one in self.processes for each in one.secrets)]
         as_files = {secret.name for secret in asked if secret.file}
         once = {secret.name: secret for secret in asked}
@@ -284,7 +284,7 @@ class Job:
 
     @property
     def per_replica(self) -> Amounts:
-        """The sum of what the processes of one replica ask for."""
+        """The sum of the requests of one replica's processes."""
         return sum((process.resources.amounts for process in self.processes), Amounts({}))
 
 
@@ -293,14 +293,14 @@ class Launch:
     """
     One submission: its code, its jobs (one gang, unless `together=False`), and where they may run.
 
-    `project` left empty is the user's only project. A launch with `when_busy="fail"` is refused if
+    An empty `project` means the user's only project. A launch with `when_busy="fail"` is refused if
     it cannot start in the same cycle. All its jobs wait for the dependencies in `after`. `notify`
     names webhooks that are notified when the state of one of its jobs changes.
 
-    With `array` or `sweep` its only job runs once per task, each independently: `array` says which
-    tasks there are and how many may run at once, `sweep` which parameters each gets. With both,
-    `array` picks tasks of the sweep. Once `max_failures` tasks have failed with no retry left, the
-    others are cancelled.
+    With `array` or `sweep`, its only job runs once per task, independently of the others. `array`
+    defines the tasks and how many may run at the same time; `sweep` defines the parameters of each.
+    With both, `array` selects tasks of the sweep. Once `max_failures` tasks have failed with no
+    retry left, the others are cancelled.
     """
 
     name: str
@@ -369,7 +369,7 @@ class Launch:
 
     @property
     def waits_for_others(self) -> tuple[str, ...]:
-        """The ids that it or a job of it waits for, without its own jobs."""
+        """The ids that it or one of its jobs waits for, without its own jobs."""
         own = {job.name for job in self.jobs}
         asked = [*self.waits_for, *(each for job in self.jobs for each in job.waits_for)]
         return tuple(dict.fromkeys(each.job for each in asked if each.job not in own))
@@ -383,14 +383,14 @@ class Launch:
 
     @property
     def at_once(self) -> int | None:
-        """How many tasks may run at once; None: no limit. The value in `array` wins."""
+        """How many tasks may run at the same time; None: no limit. The value in `array` wins."""
         if self.array is not None and self.array.at_once is not None:
             return self.array.at_once
         return None if self.sweep is None else self.sweep.at_once
 
 
 def job_ids(launch: Launch, ulid: str) -> tuple[str, ...]:
-    """Return the ids of the jobs for the request `ulid`; a lone job has the launch's id."""
+    """Return the ids of the jobs for the request `ulid`; a single job has the launch's id."""
     if len(launch.jobs) == 1:
         return (job_id(launch.name, ulid),)
     return tuple(job_id(f"{launch.name}-{job.name}", ulid) for job in launch.jobs)
@@ -419,7 +419,7 @@ def _array_problems(launch: Launch) -> list[str]:
 
 
 def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
-    """Return the problems of filling `job` with the parameters of `sweep`."""
+    """Return problems with filling `job` with the parameters of `sweep`."""
     longest = sweep.longest()
     sizes = {name: template.byte_count(text) for name, text in longest.items()}
     texts = [(f"{path}env.{name}", text) for name, text in job.env.items()]
@@ -433,7 +433,7 @@ def _sweep_problems(path: str, job: Job, sweep: Sweep) -> list[str]:
         if bad:
             problems += bad
             continue
-        # Measured first: `{x}` a thousand times over is small, and may become large.
+        # Measured first: a thousand times `{x}` is small, and may become large.
         size = sum(template.filled_bytes(word, sizes) + 1 for word in process.command)
         said = _size_problem("command", size, MAX_COMMAND_BYTES)
         if not said:

@@ -19,15 +19,15 @@ from quota.pattern import pattern
 
 Occasion: TypeAlias = Literal["started", "idle", "preempted", "retried", "ended", "failed"]
 """
-`started`: an attempt began to run. `idle`: it looks hung, or left its devices idle for the time
-that its pool names. `preempted`: it was preempted and is requeued. `retried`: an
-attempt failed or lost its machine, and the job is requeued. `ended`: the job has ended, whatever
-its outcome. `failed`: it has ended and did not succeed.
+`started`: an attempt started to run. `idle`: it looks hung, or left its devices idle for the time
+set by its pool. `preempted`: it was preempted and is requeued. `retried`: an attempt failed or lost
+its machine, and the job is requeued. `ended`: the job has ended, with any outcome. `failed`: it has
+ended and did not succeed.
 """
 WebhookKind: TypeAlias = Literal["", "json", "slack"]
 
 USUAL: tuple[Occasion, ...] = ("idle", "preempted", "retried", "ended")
-"""The occasions when a launch names none."""
+"""The occasions if a launch names none."""
 MAX_NOTIFY = 10
 """Per launch: root holds all of them for each of its jobs."""
 MAX_URL_CHARACTERS = 2048
@@ -43,8 +43,8 @@ class Notify:
     A webhook, and the occasions on which it is notified.
 
     `to` is the name of a webhook in `config/bastion.toml`, or an http(s) URL. A URL is stored in
-    the bucket with the spec: if it is a secret, as Slack's are, let an admin configure it. `kind`
-    is the format that a URL takes, by default `json`; a named webhook has its own.
+    the bucket with the spec: if it is a secret, like Slack's, have an admin configure it. `kind` is
+    the format that a URL takes, by default `json`; a named webhook has its own.
     """
 
     to: str = field(kw_only=False)
@@ -71,7 +71,7 @@ class Notify:
 
 
 def url_problems(field_name: str, url: str) -> list[str]:
-    """Return why `url` cannot be called; no problem shows any part of it."""
+    """Return why `url` cannot be called; no problem reveals any part of it."""
     found = _URL.fullmatch(url)
     if len(url) > MAX_URL_CHARACTERS:
         return [f"{field_name}: longer than {MAX_URL_CHARACTERS} characters"]
@@ -89,6 +89,6 @@ def notifies(written: Iterable[Notify | str]) -> tuple[Notify, ...]:
     Return the notifications as values, without duplicates.
 
     Raises:
-        SpecError: One of them is malformed, or there are too many: every problem.
+        SpecError: One is malformed, or there are too many; the error lists every problem.
     """
     return once_each("notify", written, Notify, most=MAX_NOTIFY)

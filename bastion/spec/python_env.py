@@ -10,13 +10,13 @@ from bastion.value import field
 from quota.pattern import pattern
 
 MAX_PATH_CHARACTERS = 1024
-"""Per path of a lock file in the code."""
+"""For the path of a lock file in the code."""
 _VERSION = pattern(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
 _OUTSIDE = pattern(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
 _ELSEWHERE = pattern(
     r"(?:-r|-c|-e|--requirement|--constraint|--editable)\b|\.{0,2}/|file:|[\w.\[\], -]+@\s*file:"
 )
-"""Lines of a requirements file that refer to content outside of its digest."""
+"""Lines of a requirements file that refer to content outside its digest."""
 _OTHERS = {
     "poetry.lock": "poetry export -o requirements.txt",
     "pdm.lock": "pdm export -o requirements.txt",
@@ -35,10 +35,10 @@ class PythonEnv:
     The packages in `lock`, installed once on each machine and shared by jobs with the same lock
     file.
 
-    `lock` is a path in the code: a `uv.lock` beside its `pyproject.toml`, or a requirements file;
-    if that has hashes, they are checked. `python` is a version such as `3.11`; empty: that of the
-    `.python-version` beside a `uv.lock`, else the one that the machine's agent runs on. The
-    environment is first in the `PATH` of processes.
+    `lock` is a path in the code: a `uv.lock` beside its `pyproject.toml`, or a requirements file,
+    whose hashes are checked if it has any. `python` is a version such as `3.11`; empty: the version
+    in the `.python-version` beside a `uv.lock`, else that of the machine's agent. The environment
+    is first in the `PATH` of processes.
     """
 
     lock: str = field(default="requirements.txt", kw_only=False)
@@ -83,7 +83,7 @@ class PythonEnv:
 
 
 def python_problems(env: PythonEnv | None, code: CodeRef | Code | None) -> list[str]:
-    """Return the problems of `env` together with this code; none if there are none."""
+    """Return the problems of `env` with this code; none if there are none."""
     if env is None or isinstance(code, BundleRef | GitRef | LocalDir | GitRepo):
         return []
     if code is None:

@@ -1,4 +1,4 @@
-"""How many replicas a job has: a number, or a range for a job that may grow and shrink."""
+"""How many replicas a job has: a number, or a range for a job that can grow and shrink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quota.pattern import pattern
 
 MAX_REPLICAS = 10_000
 MAX_EXTRA = 256
-"""Most replicas of a job above its least; the scheduler takes and gives each of them alone."""
+"""Maximum replicas of a job above its least; the scheduler adds and removes each separately."""
 
 _RANGE = pattern(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*", re.ASCII)
 
@@ -26,12 +26,12 @@ class Replicas:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether it may grow and shrink."""
+        """Whether it can grow and shrink."""
         return self.most > self.least
 
     @property
     def written(self) -> int | str:
-        """As a spec holds it: `4`, or `2-8`."""
+        """The form in a spec: `4`, or `2-8`."""
         return f"{self.least}-{self.most}" if self.is_elastic else self.least
 
 
@@ -40,7 +40,7 @@ def replicas_of(written: int | str) -> Replicas:
     Return the range in `written`: `4`, or text such as `2-8`.
 
     Raises:
-        SpecError: It is neither, or outside of what is allowed.
+        SpecError: It is neither, or outside the allowed range.
     """
     if isinstance(written, int):
         found = Replicas(least=written, most=written)
@@ -65,7 +65,7 @@ def replicas_of(written: int | str) -> Replicas:
 
 
 def resume_problems(replicas: Replicas, *, resume: bool) -> list[str]:
-    """Return why a job cannot be elastic by itself."""
+    """Return why the job's own settings prevent it from being elastic."""
     if not replicas.is_elastic or resume:
         return []
     return [
@@ -75,7 +75,7 @@ def resume_problems(replicas: Replicas, *, resume: bool) -> list[str]:
 
 
 def range_problems(jobs: Sequence[Replicas], *, gang: int, exclusive: bool) -> list[str]:
-    """Return why jobs of a launch cannot be elastic, of whose jobs `gang` start together."""
+    """Return why jobs of a launch, of which `gang` start together, cannot be elastic."""
     why = f"its launch has {gang - 1} more to start with it; together=False" if gang > 1 else ""
     if exclusive:
         why = "it takes whole machines; leave exclusive out"

@@ -22,7 +22,7 @@ class Request:
     """
 
     replicas: int = 1
-    """Of a job that may grow: the fewest."""
+    """For an elastic job: the fewest."""
     per_replica: Amounts = NOTHING
     hosts: int = 1
     where: Where = ANYWHERE
@@ -32,7 +32,7 @@ class Request:
     borrow: bool = True
     """Whether it may start beyond its project's share; if not, no other project preempts it."""
     max_replicas: int = 0
-    """The most that it may grow to; 0: it has the same number at every start."""
+    """The most replicas that it may grow to; 0: it has the same number at every start."""
 
     @property
     def is_elastic(self) -> bool:
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def most(self) -> int:
-        """The most replicas that an attempt of it may have."""
+        """The most replicas that one of its attempts may have."""
         return max(self.replicas, self.max_replicas)
 
     @property
@@ -51,7 +51,7 @@ class Request:
 
     @property
     def units(self) -> Amounts:
-        """The request of all replicas together; of the fewest, where they may grow."""
+        """The request of all replicas together; of the fewest replicas, if it can grow."""
         return self.replicas * self.per_replica
 
 

@@ -29,10 +29,10 @@ class Resources:
     Whole units by resource type: `Resources(h100=2, cpu=8, memory="64GiB")`.
 
     Memory is in bytes, or text with a unit. `H100` is `h100`, `A100-80GB` is `a100_80gb`, `mem` is
-    `memory` and `cpus` is `cpu`. Whether a type exists is checked by the bastion.
+    `memory` and `cpus` is `cpu`. The bastion checks whether a type exists.
 
     Raises:
-        SpecError: A unit is not a whole number above zero; every problem at once.
+        SpecError: A unit is not a whole number above zero; the error lists every problem.
     """
 
     __slots__ = ("amounts",)

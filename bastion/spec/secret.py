@@ -2,8 +2,7 @@
 Secrets: references in a launch to values that it must not contain.
 
 A spec names a secret, and optionally its source. The value is read on the machine just before the
-start and is in nothing that is stored. Admins decide which project may use which secret:
-`bastion.secret_rules`.
+start and is never stored. Admins decide which project may use which secret: `bastion.secret_rules`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from bastion.value import field
 from quota.pattern import pattern
 
 MIN_SECRET_BYTES = 8
-"""A shorter value is refused: masking it in logs would blot out plain words."""
+"""A shorter value is refused: masking it in logs would hide ordinary words."""
 MAX_SECRET_BYTES = 64 << 10
 """Source: Google Secret Manager and AWS Secrets Manager, quotas: 65,536 bytes each."""
 
 MAX_NAME_CHARACTERS = 100
-"""Per name of a secret; root holds it with every job that asks for it."""
+"""Per name of a secret; root holds it with every job that uses it."""
 MAX_SECRETS = 100
 """Per job."""
 
@@ -53,8 +52,8 @@ class Secret:
 
     `source` is `env:NAME`, `file:PATH`, `gcp:projects/P/secrets/S` with or without `/versions/V`,
     `aws:NAME` or an ARN; empty: the source that the admin set for `name`. With `file=True` the
-    value is also written to a file that only the job's user may read, and whose path is in
-    `<name>_FILE`. The file is deleted when the job ends.
+    value is also written to a file that only the job's user can read; `<name>_FILE` has its path.
+    The file is deleted when the job ends.
     """
 
     name: str = field(kw_only=False)
@@ -83,7 +82,7 @@ def secret_of(text: str) -> Secret:
     Parse a secret: `NAME` or `NAME=SOURCE`.
 
     Raises:
-        SpecError: It is malformed: every problem.
+        SpecError: It is malformed; the error lists every problem.
     """
     name, equals, source = text.partition("=")
     if equals and not source:
@@ -93,7 +92,7 @@ def secret_of(text: str) -> Secret:
 
 def source_problems(source: str, *, wildcard: str = "") -> list[str]:
     """
-    Return the problems of `source`, each beginning with `source`; none if it is well formed.
+    Return the problems of `source`, each starting with `source`; none if it is valid.
 
     `wildcard` is a character that patterns may contain.
     """
@@ -108,7 +107,7 @@ def source_problems(source: str, *, wildcard: str = "") -> list[str]:
 
 
 def secrets_problems(secrets: Iterable[Secret], env: Mapping[str, str]) -> list[str]:
-    """Return the problems of secrets that are asked for together with the variables `env`."""
+    """Return the problems of secrets that are used together with the variables `env`."""
     problems: list[str] = []
     sources: dict[str, str] = {}
     for secret in secrets:

@@ -12,8 +12,8 @@ from bastion.value import field, replace
 
 CONTAINERS = "containers"
 """
-The label, with the value `YES`, of machines that can run images: pools carry it, and agents
-withdraw it while no engine answers.
+The label, with the value `YES`, of machines that can run images: pools have it, and agents withdraw
+it while no engine answers.
 """
 
 MAX_FILTERS = 100
@@ -24,7 +24,7 @@ MAX_FILTER_CHARACTERS = 255
 YES = "true"
 
 POOL = "pool"
-"""What `same` calls the pool of a machine; every other word is a label."""
+"""The name of a machine's pool in `same`; every other word is a label."""
 
 
 @value
@@ -33,8 +33,8 @@ class Where:
     Filters on machines. An empty filter excludes nothing; all filters must match.
 
     `cluster` and `shard` are labels of pools with these names. `same` names a label, or `pool`: all
-    replicas that start together lie on machines where it is the same. `exclusive` takes whole
-    machines, and they are charged whole.
+    replicas that start together are placed on machines with the same value of it. `exclusive` takes
+    whole machines, which are charged whole.
     """
 
     cluster: str = ""
@@ -64,7 +64,7 @@ class Where:
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether no filter is set: every machine passes, and replicas lie where they will."""
+        """Whether no filter is set: every machine matches, and replicas may be placed anywhere."""
         names = self.pool or self.cluster or self.shard or self.same
         return not (names or self.hostnames or self.labels)
 
@@ -75,7 +75,7 @@ class Where:
 
     @property
     def text(self) -> str:
-        """Return what is asked for, as it is written: `pool=a100, same=rack`; empty for nothing."""
+        """Return the filters as text: `pool=a100, same=rack`; empty for none."""
         named = {"pool": self.pool, "cluster": self.cluster, "shard": self.shard, **self.labels}
         words = [f"{name}={text}" for name, text in named.items() if text]
         words += [f"hostname={name}" for name in self.hostnames]
@@ -83,7 +83,7 @@ class Where:
         return ", ".join([*words, *(["exclusive"] if self.exclusive else [])])
 
     def where_it_is(self, label: str, text: str) -> Where | None:
-        """Return these filters with the condition that `label`, or the pool, is `text`; or None."""
+        """Return these filters plus the condition that `label`, or the pool, is `text`; or None."""
         if label in (POOL, "cluster", "shard"):
             named: dict[str, Any] = {label: text}
             return replace(self, **named) if getattr(self, label) in ("", text) else None
@@ -92,7 +92,7 @@ class Where:
         return replace(self, labels={**self.labels, label: text})
 
     def with_containers(self) -> Where:
-        """Return these filters with the condition that images can run."""
+        """Return these filters plus the condition that images can run."""
         return replace(self, labels={**self.labels, CONTAINERS: YES})
 
 

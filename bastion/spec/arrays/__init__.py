@@ -1,6 +1,7 @@
 """
 An array: one launch of many tasks that differ in their parameters.
 
-`array` is the tasks and how many run at once, `indices` a set of them, and `task` their names.
-`sweep` is the parameters of each, and `template` puts these into commands and variables.
+`array` is the tasks and their limit on running at the same time, `indices` is a set of tasks, and
+`task` is their names. `sweep` is the parameters of each task, and `template` inserts them into
+commands and variables.
 """

@@ -1,4 +1,4 @@
-"""The tasks of a launch, and how many of them may run at once."""
+"""The tasks of a launch, and how many of them may run at the same time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _LIMIT = pattern(r"[1-9]\d{0,5}", re.ASCII)
 @told_misfits
 class Array(Written):
     """
-    The tasks of a launch: `Array("0-99%10")` is a hundred of which ten may run at once.
+    The tasks of a launch: `Array("0-99%10")` is 100 tasks, of which 10 may run at the same time.
 
     Args:
-        tasks: Their indices, as `17`, `0-99`, `0-4,9`, or `0-99:10` for every tenth; `%` and a
+        tasks: Their indices, such as `17`, `0-99`, `0-4,9`, or `0-99:10` for every tenth; `%` and a
             number after it set `at_once`. A whole number n means 0 to n - 1.
-        at_once: How many may run at once; None: limited by the quota and the machines alone.
+        at_once: How many may run at the same time; None: limited only by the quota and the
+            machines.
 
     Raises:
         SpecError: It is malformed, names an index twice, is empty, or has more than 30,000 tasks.

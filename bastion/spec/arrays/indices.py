@@ -1,9 +1,10 @@
 """
-A set of task indices, kept as ranges: ten thousand tasks in one pair of numbers.
+A set of task indices, stored as ranges: ten thousand tasks in one pair of numbers.
 
-Ranges are sorted, separate and never empty, so equal sets have equal ranges. Where tasks end in
-turns in different ways, thousands of ranges are left; sets of these are joined as bits.
-Stored, shown and typed as text: `0-99,200`.
+Ranges are sorted, separate and never empty, so equal sets have equal ranges. If tasks alternate
+between different outcomes, there can be thousands of ranges; such sets are joined as bits.
+
+Sets are stored, shown and entered as text: `0-99,200`.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from bastion.spec.values.written import Written
 from quota.pattern import pattern
 
 MAX_TASKS = 30_000
-"""Per array: as many jobs as one bastion can have admitted at once."""
+"""Per array: as many jobs as one bastion can have admitted at the same time."""
 MAX_INDEX = 999_999
-"""Six digits: an index becomes a part of names."""
+"""Six digits, since an index becomes a part of names."""
 MAX_RANGES = 1_000
-"""Per set written as text: some 10 kB, which root holds."""
+"""Per set as text: about 10 kB, which root holds."""
 
 MAX_CHARACTERS = 16_000
-"""Per set written as text: 1,000 ranges of two six-digit indices with their separators."""
+"""Per set as text: 1,000 ranges of two six-digit indices with their separators."""
 
 _RANGE = pattern(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
-"""At most nine digits: Python is slow to parse thousands of digits, or refuses."""
+"""At most nine digits: Python parses thousands of digits slowly, or refuses them."""
 _STORED = pattern(r"\d{1,9}(?:-\d{1,9})?", re.ASCII)
 _RUN = re.compile("1+")
 _FEW = 64
-"""Ranges of sets that are joined range by range: most have one or two."""
+"""Maximum number of ranges in sets that are joined range by range: most have one or two."""
 _Pair = tuple[int, int]
 
 
@@ -39,14 +40,14 @@ class Indices(Written):
     A frozen set of whole numbers from 0, as ranges.
 
     Args:
-        pairs: (first, last) of each range, both included; in any order, they may touch or overlap.
+        pairs: (first, last) of each range, both included, in any order; they may touch or overlap.
     """
 
     __slots__ = ("_bits", "_pairs", "_text")
     _pairs: tuple[_Pair, ...] | None
-    """The ranges; None until they are asked for, of a set that is known by its bits."""
+    """The ranges; None while a set is known only by its bits."""
     _bits: int | None
-    """A bit for each index; None until it is asked for."""
+    """A bit for each index; None until it is needed."""
     _text: str | None
 
     def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
@@ -76,7 +77,7 @@ class Indices(Written):
 
     @property
     def bits(self) -> int:
-        """A bit for each index: the operations on thousands of ranges take microseconds so."""
+        """A bit for each index, which makes operations on thousands of ranges take microseconds."""
         if self._bits is None:
             object.__setattr__(self, "_bits", _bits_of(self.pairs))
         assert self._bits is not None
@@ -105,7 +106,7 @@ class Indices(Written):
         if len(text) > MAX_CHARACTERS:
             raise SpecError(f"{field}: {len(text)} characters; at most {MAX_CHARACTERS}")
         steps = [_parsed(part.strip(), text, field) for part in text.split(",")]
-        # Counted before they are made: `0-999999:2` is ten characters and half a million ranges.
+        # Counted before they are created: `0-999999:2` is ten characters and half a million ranges.
         count = sum(len(each) if each.step > 1 else 1 for each in steps)
         if count > MAX_RANGES:
             raise SpecError(
@@ -170,7 +171,7 @@ class Indices(Written):
         return self._of_bits(self.bits & other.bits)
 
     def _are_few(self, other: Indices | None = None) -> bool:
-        """Whether it, and `other`, have so few ranges that no bits are worth to be made."""
+        """Whether it and `other` have too few ranges to be worth converting to bits."""
         return all(
             each._pairs is not None and len(each._pairs) <= _FEW
             for each in (self, other)
@@ -206,8 +207,7 @@ class Indices(Written):
     @classmethod
     def known(cls, text: str) -> Indices:
         """
-        Return the set that the bastion wrote as `text`: thousands of ranges where tasks ended in
-        turns in different ways.
+        Return the set that the bastion wrote as `text`, which may have thousands of ranges.
 
         Raises:
             SpecError: It is malformed.

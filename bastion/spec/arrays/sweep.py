@@ -1,9 +1,9 @@
 """
 A sweep: the parameters of each task of an array.
 
-The parameters of task i are a pure function of the sweep and i, the same on every machine and in
-every version of Python. Random numbers come from our own generator, SHA-256 of seed, i and name:
-the streams of libraries change between versions.
+The parameters of task i are a pure function of the sweep and i, identical on every machine and in
+every version of Python. Random numbers come from this module's own generator, the SHA-256 of seed,
+i and name, because the random streams of libraries change between versions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ Setting: TypeAlias = str | int | float | bool
 
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _DIGITS = 6
-"""Significant digits of a drawn number: as many as people type, and far from any rounding."""
+"""Significant digits of a drawn number: as many as people type, and unaffected by rounding."""
 _MOST_DIGITS = 15
-"""The same of a range that is narrow beside its numbers: all are exact in a float."""
+"""The same for a range that is narrow compared with its numbers: all are exact in a float."""
 _NARROW = 1000.0
-"""A range is narrow where its numbers are so many times its width; others keep their six digits."""
+"""A range is narrow if its numbers are this many times its width; others keep six digits."""
 _LONGEST_DRAW = "-1.23456789012345e+300"
 _EXACT_DIGITS = 28
-"""Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
+"""
+Decimal logarithms are correctly rounded on every machine; those of libm differ in the last bit.
+"""
 
 
 @value
@@ -134,17 +136,17 @@ class Sweep:
     """
     One task for every combination of parameters.
 
-    `grid` makes every combination of its values. `zip` takes the first of each list, then the
-    second of each, and so on. `sample` draws points. Several of them are combined: each point of
-    one with each of the others. Tasks are numbered in the written order, the last parameter
-    changing first.
+    `grid` generates every combination of its values. `zip` takes the first value of each list, then
+    the second of each, and so on. `sample` draws points. If several are set, each point of one is
+    combined with each point of the others. Tasks are numbered in the written order, and the last
+    parameter changes first.
     """
 
     grid: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
     zip: Mapping[str, Sequence[Setting]] = field(default_factory=dict)
     sample: Sample | None = None
     at_once: int | None = None
-    """How many tasks may run at once; None: limited by the quota and the machines alone."""
+    """How many tasks may run at the same time; None: limited only by the quota and the machines."""
 
     def __post_init__(self) -> None:
         check_types(self, prefix="sweep.")
@@ -240,7 +242,7 @@ class Sweep:
 
 
 def text_of(setting: Setting) -> str:
-    """Format `setting` for a command: text as it is, everything else as JSON."""
+    """Format `setting` for a command: text unchanged, everything else as JSON."""
     if isinstance(setting, bool):
         return "true" if setting else "false"
     return setting if isinstance(setting, str) else repr(setting)
@@ -262,10 +264,10 @@ def _setting_problems(where: str, settings: Sequence[Setting]) -> Iterator[str]:
 
 
 def _cut(number: float, low: float, high: float) -> float:
-    """Return `number` with as many digits as tell apart the numbers of a narrow range too."""
+    """Return `number` with enough digits to distinguish numbers of a narrow range too."""
     digits, ratio = _DIGITS, max(abs(low), abs(high)) / (high - low)
     if ratio < _NARROW:
         ratio = 0.0
-    while ratio >= 10 and digits < _MOST_DIGITS:  # divided: a logarithm differs between machines
+    while ratio >= 10 and digits < _MOST_DIGITS:  # by division: logarithms differ between machines
         digits, ratio = digits + 1, ratio / 10
     return min(max(float(f"{number:.{digits}g}"), low), high)

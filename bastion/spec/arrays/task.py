@@ -25,7 +25,7 @@ def task_id(array: str, index: int) -> str:
 
 def tasks_named(text: str) -> tuple[str, Indices] | None:
     """
-    Parse an array and tasks of it: `train.17`, `train.0-4,9`; None if `text` names no tasks.
+    Parse an array and its tasks, `train.17` or `train.0-4,9`; None if `text` names no tasks.
 
     The array may be an id, a prefix of one, or a name; it need not exist.
     """
@@ -39,6 +39,6 @@ def tasks_named(text: str) -> tuple[str, Indices] | None:
 
 
 def tasks_of_id(text: str) -> tuple[str, Indices] | None:
-    """Parse the same, but only with the whole id of an array; None otherwise."""
+    """Parse the same, but only with the full id of an array; None otherwise."""
     named = tasks_named(text)
     return named if named is not None and _ID.fullmatch(named[0]) else None

@@ -1,7 +1,7 @@
 """
 Text with parameters: `--lr={lr}`; `{{` and `}}` are literal braces.
 
-Only sweeps have such text: everywhere else braces are literal.
+Only sweeps have such text: in all other text, braces are literal.
 """
 
 from __future__ import annotations

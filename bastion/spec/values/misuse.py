@@ -1,5 +1,5 @@
 """
-Arguments that a spec, or a method about specs, does not take: which argument of ours was meant.
+Arguments that a spec, or a method about specs, does not have: which of our arguments was meant.
 
 Source: submitit, sky, Ray, kubernetes, dask-jobqueue, Clusterfudge, torchrun, and Slurm's flags.
 """
@@ -67,20 +67,20 @@ WORDS = {
     "user": "owner user_id username",
     "when_busy": "enqueue_if_busy enqueue_if_cluster_busy",
 }
-"""Our argument, and what others call it."""
+"""Our argument, and its names in other systems."""
 
 _DEVICES = re.compile(
     r"(?:n|num)?_?(?:gpus?|cpus?|vcpus?|mem|memory|ram|tpus?)(?:_per_\w+|_count|_gb|_mb)?"
     r"|[abghltv]\d+\w*"
 )
-"""Words for amounts of a resource, all of which `Resources` takes."""
+"""Words for amounts of a resource, all of which `Resources` accepts."""
 _SPOKEN = re.compile(r"^(?:n|num)_|^n(?=[gc]pus)|(?<=[a-z])s$|_per_\w+$|_count$|_[gm]b$")
-"""What stands around the name of the resource in them."""
+"""The parts of these words around the name of the resource."""
 
 _PLAIN = re.compile(r"[\w./=:@ -]+")
-"""A command without anything that is a shell's."""
+"""A command without shell syntax."""
 _FEW, _SHORT = 9, 60
-"""Words, or characters, of a command that is repeated in an error."""
+"""Most words, or characters, of a command that an error repeats."""
 _HELLO = "['python3', 'train.py']"
 EXAMPLES = {
     "After": "After('train-x7k2', when='any')",
@@ -102,7 +102,7 @@ EXAMPLES = {
     "Uniform": "Uniform(0.0, 1.0)",
     "Where": "Where(pool='a100')",
 }
-"""How each value is made, and a launch submitted."""
+"""An example of each value, and of submitting a launch."""
 _NEEDED = {
     "argv": f"the command, as {_HELLO}",
     "command": f"what to run, as Process({_HELLO})",
@@ -126,12 +126,12 @@ _NEEDED = {
     "text": "the text of a quota file",
     "to": "the name or the URL of a webhook",
 }
-"""What an argument is that has no default."""
+"""The meaning of each argument that has no default."""
 
 
 def told(misfit: Misfit, made: Mapping[str, type]) -> SpecError:
     """
-    Return the error for arguments that do not fit: what each was meant to be.
+    Return the error for unexpected or missing arguments: what each was meant to be.
 
     Args:
         misfit: The arguments.
@@ -148,7 +148,7 @@ def told(misfit: Misfit, made: Mapping[str, type]) -> SpecError:
 
 
 def _elsewhere(kinds: dict[str, set[str]], misfit: Misfit, word: str, given: object) -> str:
-    """Return what to write for an argument of another value; nothing where it is none."""
+    """Return what to write for an argument of another value; empty if it is none."""
     plain = word.lower()
     if misfit.called == "Sweep":
         return f"grid={{{word!r}: [...]}}"
@@ -164,7 +164,7 @@ def _elsewhere(kinds: dict[str, set[str]], misfit: Misfit, word: str, given: obj
 
 
 def _kinds(misfit: Misfit, made: Mapping[str, type]) -> dict[str, set[str]]:
-    """Return the values that an argument may have been meant for, each with its arguments."""
+    """Return the values that an argument may be meant for, each with its arguments."""
     if "wanted" in misfit.taken:
         return {"Wanted": {"replica", "process", "attempt", "tail", "since", "grep"}}
     if misfit.called not in ("Launch", "Job", "Process") and "launch" not in misfit.taken:
@@ -177,7 +177,7 @@ def _kinds(misfit: Misfit, made: Mapping[str, type]) -> dict[str, set[str]]:
 
 
 def _written(name: str, given: object) -> str:
-    """Return the argument `name` as it is written, with what was given where it can be."""
+    """Return the argument `name` as code, with the given value if possible."""
     if name == "command":
         return _command(given)
     whole = {
@@ -199,7 +199,7 @@ def _written(name: str, given: object) -> str:
 
 
 def _command(given: object) -> str:
-    """Return a command as a process takes it; one that is neither short nor text is an example."""
+    """Return a command as a process takes it; an example if it is too long or not text."""
     if isinstance(given, list | tuple) and all(isinstance(word, str) for word in given):
         return repr(list(given)) if 0 < len(given) < _FEW else _HELLO
     if not isinstance(given, str) or not 0 < len(given) < _SHORT:
@@ -216,7 +216,7 @@ _INSIDE = {
 
 
 def _nested(called: str, kind: str, written: str) -> str:
-    """Return the value with the argument, inside of all that lies between it and `called`."""
+    """Return the value with the argument, nested in the values between it and `called`."""
     if kind == called:
         return written
     alone = inside = f"{kind}({written})"

@@ -16,11 +16,11 @@ _BYTES = {"": 1, "B": 1} | {
     for power, prefix in enumerate("KMGTP", start=1)
 }
 _SIZE = pattern(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
-"""The digits of a number are limited to what a float holds."""
+"""The number of digits is limited to what a float holds."""
 
 
 _MOST_S = 1e18
-"""No job runs so long, and a whole number of more digits may be no float."""
+"""No job runs this long, and a longer whole number may not fit a float."""
 
 
 def seconds_of(field: str, written: float | str) -> float:
@@ -64,7 +64,7 @@ def whole_gib_of(field: str, written: str) -> int:
     Return the size in `written` in whole GiB, rounded up.
 
     Raises:
-        SpecError: It is no size, or one below 1 GiB, as a number without its unit is.
+        SpecError: It is not a size, or below 1 GiB, such as a number whose unit is missing.
     """
     size = bytes_of(field, written)
     if 0 < size < 2**30:
@@ -87,7 +87,7 @@ def text_of_seconds(seconds: float) -> str:
 
 
 def text_of_number(number: float) -> str:
-    """Format a number that a job reported: a count in full, anything else to six digits."""
+    """Format a number reported by a job: a count in full, anything else with six digits."""
     is_count = float(number).is_integer() and abs(number) < _EXACT
     return f"{number:.0f}" if is_count else f"{number:g}"
 
@@ -100,7 +100,7 @@ def text_of_hours(hours: float) -> str:
 
 
 def text_of_cost(cost: float) -> str:
-    """Format money, in the currency of the prices: `1,234.50`; below half a cent `< 0.01`."""
+    """Format money in the currency of the prices: `1,234.50`; below half a cent `< 0.01`."""
     return "< 0.01" if 0 < cost < 0.005 else f"{cost:,.2f}"
 
 
@@ -120,7 +120,7 @@ def text_of_amounts(units: Amounts) -> str:
 
 
 def text_of_units(items: Iterable[tuple[str, int]]) -> str:
-    """Format units by type for people, zeros too; empty for none."""
+    """Format units by type for people, including zeros; empty for none."""
     told = (
         f"{text_of_bytes(number)} memory" if kind == "memory" else f"{number} {kind}"
         for kind, number in sorted(items, key=lambda each: (each[0] in _COUNTED, each[0]))
@@ -129,6 +129,6 @@ def text_of_units(items: Iterable[tuple[str, int]]) -> str:
 
 
 _EXACT = 1e15
-"""A float below it holds every digit of a count."""
+"""Below it, a float holds every digit of a count."""
 _COUNTED = ("cpu", "memory")
-"""Types that stand behind devices: most readers look for these first."""
+"""Types listed after devices, which most readers look for first."""

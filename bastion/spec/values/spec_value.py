@@ -1,4 +1,4 @@
-"""`value` for specs: arguments that do not fit one are told in the words of specs."""
+"""`value` for specs: errors about wrong arguments use the words of specs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _MADE: dict[str, type] = {}
-"""Every value that is made here, by its name: an argument may have been meant for another."""
+"""Every value created here, by its name: an argument may be meant for another one."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def value(cls: type[_T]) -> type[_T]:
-    """Make `cls` a value, as `bastion.value.value` does, whose misfit arguments are a SpecError."""
+    """Make `cls` a value, like `bastion.value.value`; wrong arguments raise a SpecError."""
     cls.__misfit__ = misfit_error  # type: ignore[attr-defined]
     made = plain_value(cls)
     _MADE[made.__name__] = made
@@ -26,16 +26,16 @@ def value(cls: type[_T]) -> type[_T]:
 
 
 def told_misfits(cls: type[_T]) -> type[_T]:
-    """Have a class with an `__init__` of its own raise a SpecError for misfit arguments too."""
+    """Make a class with its own `__init__` raise a SpecError for wrong arguments too."""
     cls.__init__ = explained(cls.__init__, cls.__name__, misfit_error)  # type: ignore[method-assign]
     return cls
 
 
 def misfit_error(misfit: Misfit) -> Exception:
-    """Return the error for arguments that do not fit, whose words are loaded only now."""
+    """Return the error for wrong arguments; loads its words only when needed."""
     from bastion import spec
     from bastion.spec.values.misuse import told
 
-    for name in spec.__all__:  # an argument may have been meant for any of them
+    for name in spec.__all__:  # an argument may be meant for any of them
         getattr(spec, name)
     return told(misfit, _MADE)

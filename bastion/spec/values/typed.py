@@ -1,8 +1,8 @@
 """
 Check the fields of a value against their declared types.
 
-A spec is a Python value as often as a file, and Python accepts any value in a field. A value of a
-wrong type is refused when the spec is made, before anything compares or copies it.
+A spec may be a Python value as well as a file, and Python accepts any value in a field. A value of
+the wrong type is refused when the spec is created, before anything compares or copies it.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def check_types(made: Any, *, prefix: str = "") -> None:
     """
     Check every field of the dataclass `made` against its annotation.
 
-    Supported are plain types, `Literal`, unions, `Sequence`, `tuple[X, ...]` and `Mapping`.
+    It supports plain types, `Literal`, unions, `Sequence`, `tuple[X, ...]` and `Mapping`.
 
     Args:
         made: A value whose `__post_init__` is running.
-        prefix: Prefix of field names in errors, as in `where.`.
+        prefix: Prefix of field names in errors, such as `where.`.
 
     Raises:
-        SpecError: A field has a value of a wrong type; every such field at once.
+        SpecError: A field has a value of the wrong type; the error lists all such fields.
     """
     kind = made.__class__
     if all(_fits(kind, each, getattr(made, each.name)) for each in fields(kind)):
@@ -51,7 +51,7 @@ def check_types(made: Any, *, prefix: str = "") -> None:
 
 
 def _example(kind: type, problems: Sequence[str]) -> str:
-    """Return how a value is made that a field of `kind` lacks; empty where no value is one."""
+    """Return an example for a missing field of `kind`; empty if no value is one."""
     from bastion.spec.values.misuse import EXAMPLES
 
     for name, hint in get_type_hints(kind).items():
@@ -67,7 +67,7 @@ def _lacks(problem: str, name: str) -> bool:
 
 
 def _members(hint: Any) -> Iterator[type]:
-    """The classes in `hint`, however deep."""
+    """Yield the classes in `hint`, at any depth."""
     if isinstance(hint, type):
         yield hint
     for each in get_args(hint):
@@ -75,7 +75,7 @@ def _members(hint: Any) -> Iterator[type]:
 
 
 def _fits(kind: type, field: Any, written: object) -> bool:
-    """Whether a field holds its default, as most do, or something of its type."""
+    """Whether a field holds its default, as most do, or a value of its type."""
     is_default = written is field.default or (
         written.__class__ is field.default_factory and not written  # an empty table or list
     )
@@ -88,7 +88,7 @@ def _check(kind: type, name: str) -> Callable[[Any], bool]:
 
 
 def _hint(kind: type, name: str) -> Any:
-    """The type that is declared for one field; to read those of all takes a while."""
+    """Return the declared type of one field; reading those of all fields is slow."""
     owner = next(each for each in kind.__mro__ if name in vars(each).get("__annotations__", ()))
     declared = vars(owner)["__annotations__"][name]
     alone = type(owner.__name__, (), {"__annotations__": {name: declared}})
@@ -100,7 +100,7 @@ def _fit(hint: Any) -> Callable[[Any], bool]:
     """
     Return a fast predicate: whether `problems_of` finds nothing in a value.
 
-    Specs are made by the thousand, mostly from bytes that the bastion wrote itself.
+    Specs are created by the thousand, mostly from bytes that the bastion wrote itself.
     """
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
@@ -126,7 +126,7 @@ def _fit(hint: Any) -> Callable[[Any], bool]:
 
 
 def problems_of(field: str, hint: Any, written: object) -> Iterator[str]:
-    """Yield why `written` is no value of the annotation `hint`; nothing if it is one."""
+    """Yield why `written` is not a value of the annotation `hint`; nothing if it is one."""
     if isinstance(written, str) and not _is_utf8(written):
         yield f"{field}: {_shown(written)} is not UTF-8"
     else:
@@ -177,7 +177,7 @@ def _is(written: object, kind: type) -> bool:
 
 
 def _is_utf8(text: str) -> bool:
-    """Whether it can be stored: Python's text may hold bytes that are no character."""
+    """Whether it can be stored: a Python string may contain bytes that are not characters."""
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:

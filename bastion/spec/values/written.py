@@ -1,4 +1,4 @@
-"""Values with a text form of their own, as `0-99%10` or `train-x7k2:any`."""
+"""Values with a text form of their own, such as `0-99%10` or `train-x7k2:any`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def once_each(
     Return the values in `written`, parsing text, without duplicates.
 
     Raises:
-        SpecError: One of them is malformed, or there are more than `most`: every problem.
+        SpecError: One is malformed, or there are more than `most`; the error lists every problem.
     """
     made: dict[_T, None] = {}
     problems: list[str] = []
