@@ -45,7 +45,8 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
         code: The code that its command finds in its working directory.
 
     Raises:
-        SpecError: It is not a job spec, or it has fields without a counterpart: every problem.
+        SpecError: It is not a job spec, or has fields without a counterpart; the error lists every
+            problem.
     """
     spec = _table(text)
     problems = _unknown("", spec, _FIELDS)
@@ -106,7 +107,7 @@ def _words(field: str, command: object) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _resources(asked: object) -> tuple[str, dict[str, int | str], list[str]]:
-    """Return the instance type, or else the units that the resources name; and their problems."""
+    """Return the instance type, or else the units that the resources name, and any problems."""
     if not isinstance(asked, dict):
         return "", {}, [f"metadata.resources: {asked!r} is not an object"]
     wrong = [

@@ -83,7 +83,8 @@ class SchedulingError(RefusedError):
     Args:
         message: The bastion's answer.
         hint: What to do about it.
-        scheduling_log: Of every machine what was asked, what is free and why nothing starts there.
+        scheduling_log: For every machine, what was requested, what is free, and why nothing starts
+            there.
     """
 
     def __init__(self, message: str, *, hint: str = "", scheduling_log: str = "") -> None:
@@ -91,7 +92,7 @@ class SchedulingError(RefusedError):
         self.scheduling_log = scheduling_log or message
 
     def prettyprint(self) -> None:
-        """Write the message and the log to standard output, as scripts expect it to."""
+        """Write the message and the log to standard output, as scripts expect."""
         rule = "-" * 15
         log = f"Scheduling log:\n{rule}\n{self.scheduling_log}\n{rule}\n"
         sys.stdout.write(f"\n{self.message}\n\n{log}")
@@ -99,10 +100,10 @@ class SchedulingError(RefusedError):
 
 @dataclasses.dataclass(kw_only=True)
 class LaunchDetails:
-    """What is true of a launch now; `launch` is the value itself, as scripts write it."""
+    """The current state of a launch; `launch` is the value itself, which scripts access."""
 
     id: str
-    """Its UUID, as `CLUSTERFUDGE_LAUNCH_ID` has it."""
+    """Its UUID, as in `CLUSTERFUDGE_LAUNCH_ID`."""
     launch_id: str
     """Its id here."""
     status: LaunchStatus
@@ -122,7 +123,7 @@ class CreatedLaunch:
 
     Args:
         request: The request that created it.
-        handle: Bastion's own handle of the launch: to wait, to look, to cancel.
+        handle: Bastion's own handle of the launch, to wait for it, read it or cancel it.
     """
 
     def __init__(self, request: CreateLaunchRequest, handle: LaunchHandle) -> None:
@@ -167,8 +168,8 @@ class Client:
         Submit a launch, and wait until the bastion has accepted it.
 
         Raises:
-            SpecError: It is wrong, has fields without a counterpart, or its folder cannot be
-                bundled: every problem (a ValueError).
+            SpecError: It is invalid, has fields without a counterpart, or its folder cannot be
+                bundled; the error (a ValueError) lists every problem.
             SchedulingError: The bastion refused it; the error says why.
             TimedOutError: No answer yet; the launch is in the inbox and will be read.
             BastionError: Its repository could not be resolved.
@@ -190,7 +191,7 @@ class Client:
             problems = (as_written(each, request, here) for each in error.problems)
             raise SpecError(*problems, hint=error.hint) from None
         except BastionError as error:
-            # A folder that cannot be bundled is a ValueError there.
+            # In Clusterfudge, a folder that cannot be bundled is a ValueError.
             if is_folder and type(error) is BastionError:
                 text = f"deployment: {error.message.removeprefix('code: ')}"
                 raise SpecError(text, hint=error.hint) from None
@@ -198,7 +199,7 @@ class Client:
 
     def stop_launch(self, launch_id: str) -> None:
         """
-        Cancel the jobs of a launch; one that has ended stays as it is.
+        Cancel the jobs of a launch; a launch that has ended stays as it is.
 
         Args:
             launch_id: The `id` or `launch_id` of a created launch.
@@ -213,7 +214,7 @@ class Client:
 
     def get_launch_details(self, launch_id: str) -> LaunchDetails:
         """
-        Return what is true of a launch now.
+        Return the current state of a launch.
 
         Raises:
             NotFoundError: There is no such launch.
@@ -234,7 +235,7 @@ class Client:
         Workstations have no counterpart.
 
         Raises:
-            SpecError: Always; the hint names what serves in its place.
+            SpecError: Always; the hint names an alternative.
         """
         raise SpecError(
             "launch_workstation: a bastion has no workstations",
@@ -249,7 +250,7 @@ class Client:
         return found
 
     def _types(self, request: CreateLaunchRequest) -> frozenset[str]:
-        """The types here, if `request` names one that the catalog calls differently."""
+        """Return the types here, if `request` names one that has another name in the catalog."""
         types: set[str] = set()
         if all(type_here(name, ()) == name for name in types_in(request)):
             return frozenset()
@@ -259,12 +260,12 @@ class Client:
                 kind for each in self._client.pool().machines for kind in each.resources.types()
             )
         except BastionError:
-            pass  # the launch will be told what is wrong with them
+            pass  # the launch's own check reports problems with them
         return frozenset(types)
 
 
 _FINISHED = 1000
-"""Jobs that have ended in which a launch is looked for."""
+"""Ended jobs that are searched for a launch."""
 _STOPS = {
     "failed": LaunchStatus.LAUNCH_STATUS_FAILED,
     "cancelled": LaunchStatus.LAUNCH_STATUS_STOPPED,
@@ -273,7 +274,7 @@ _STOPS = {
 
 
 def _status(jobs: Sequence[JobView]) -> LaunchStatus:
-    """The state of a launch by those of its jobs: what runs goes before what waits or has ended."""
+    """Return the state of a launch from its jobs: running ones count before waiting and ended."""
     active = [job.state for job in jobs if not job.has_ended]
     if any(state not in ("queued", "held", "preempted") for state in active):
         return LaunchStatus.LAUNCH_STATUS_RUNNING
@@ -284,7 +285,7 @@ def _status(jobs: Sequence[JobView]) -> LaunchStatus:
 
 
 def _folder() -> Folder:
-    """The tree around the current folder; without one, the folder of the script."""
+    """Return the tree around the current folder; without one, the script's folder."""
     try:
         find_root(Path.cwd())
     except BundleError:

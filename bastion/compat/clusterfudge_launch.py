@@ -1,7 +1,7 @@
 """
-The `Launch` that a `CreateLaunchRequest` of Clusterfudge stands for.
+The `Launch` that corresponds to a `CreateLaunchRequest` of Clusterfudge.
 
-A pure function, but for the names of resource types: those that this bastion has are an argument.
+A pure function, except for the names of resource types: those of this bastion are an argument.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def type_here(name: str, here: Collection[str]) -> str:
 
 
 def as_written(problem: str, request: CreateLaunchRequest, here: Collection[str]) -> str:
-    """Return `problem` with the names that the script has for fields and resource types."""
+    """Return `problem` with the script's names for fields and resource types."""
     problem = re.sub(r"\.name: ", ".short_name: ", problem)
     for name in types_in(request):
         problem = re.sub(rf"\b{re.escape(type_here(name, here))}\b", name, problem)
@@ -46,7 +46,7 @@ def as_written(problem: str, request: CreateLaunchRequest, here: Collection[str]
 
 
 def types_in(request: CreateLaunchRequest) -> set[str]:
-    """The resource types that `request` names."""
+    """Return the resource types that `request` names."""
     processes = [
         process
         for job in request.jobs
@@ -62,17 +62,17 @@ def to_launch(request: CreateLaunchRequest, here: Collection[str] = ()) -> spec.
     """
     Return the launch that `request` describes.
 
-    A name that is too long or malformed for Bastion is kept in the description. Resource types are
-    called as in the catalog, but for those that `here` has by Clusterfudge's name.
+    A name that is too long or malformed for Bastion is kept in the description. Resource types get
+    their names from the catalog, except those that `here` has by Clusterfudge's name.
 
     Raises:
-        SpecError: It is wrong or has fields without a counterpart: every problem.
+        SpecError: It is invalid or has fields without a counterpart; the error lists every problem.
     """
     if not isinstance(request, CreateLaunchRequest):
         raise SpecError(f"{type(request).__name__} is not a CreateLaunchRequest")
     problems: list[str] = []
     jobs = []
-    made: Iterable[object] = request.jobs or ()  # scripts are not checked by a type checker
+    made: Iterable[object] = request.jobs or ()  # scripts are not type-checked
     for at, job in enumerate(made):
         if not isinstance(job, Job):
             problems.append(f"jobs[{at}]: {job!r} is not a Job(...)")

@@ -1,5 +1,5 @@
 """
-What launch scripts for Clusterfudge are written with: mutable values, checked when they are sent.
+The types that launch scripts for Clusterfudge use: mutable values, checked when they are sent.
 
 Source: the package `clusterfudge` 0.66 on PyPI, `clusterfudge.py`.
 """
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 def _told(cls: type[_T]) -> type[_T]:
-    """Have a value raise a SpecError for arguments that it does not take."""
+    """Make a value raise a SpecError for arguments that it does not have."""
     cls.__init__ = explained(cls.__init__, cls.__name__, _misfit_error)  # type: ignore[method-assign]
     return cls
 
@@ -35,7 +35,8 @@ class Resources:
     """
     The resources of one process: `cpus`, `memory_mb` (of 2**20 bytes), and devices by type.
 
-    A type that is 0 is not requested. Whether a type exists is checked when the launch is made.
+    A type with the value 0 is not requested. Whether a type exists is checked when the launch is
+    built.
     """
 
     def __init__(self, cpus: int = 0, memory_mb: int = 0, **devices: int) -> None:
@@ -51,7 +52,7 @@ class Resources:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Resources) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment]  # it may be changed, as in Clusterfudge
+    __hash__ = None  # may be changed, as in Clusterfudge
 
 
 @dataclass
@@ -75,7 +76,7 @@ class GitRepo:
 
 @dataclass
 class OnReplicaFailureOtherReplicasContinue:
-    """When a replica fails, the other replicas of its job go on. This is the default."""
+    """When a replica fails, the other replicas of its job keep running. This is the default."""
 
 
 @dataclass
@@ -93,7 +94,7 @@ Deployment: TypeAlias = LocalDir | GitRepo
 @dataclass
 class QueueingBehaviour:
     """
-    Whether a launch that cannot start at once is queued.
+    Whether a launch that cannot start immediately is queued.
 
     A request without one is refused then; `QueueingBehaviour()` queues it.
     """
@@ -104,7 +105,7 @@ class QueueingBehaviour:
 @_told
 @dataclass
 class Process:
-    """One command, a list of words, that runs beside the others of its replica."""
+    """One command, a list of words, that runs beside the other processes of its replica."""
 
     command: Sequence[str]
     resource_requirements: Resources | None = None
@@ -138,7 +139,7 @@ class CreateLaunchRequest:
 
 @dataclass
 class ClusterfudgeConfig:
-    """The token of a user; a bastion needs none, and a script may go on reading one."""
+    """A user's token; a bastion needs none, but scripts may still read one."""
 
     token: str
 

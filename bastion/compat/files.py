@@ -36,13 +36,14 @@ def read(
         path: The path of the file.
         arguments: The arguments of a script.
         code: The code in the directory where it runs.
-        device: Returns the resource type of a GPU requested without a type, or an empty text. It is
-            called only where that is needed.
+        device: Returns the resource type of a GPU requested without a type, or an empty text;
+            called only if needed.
         user: The user who submits it.
 
     Raises:
         NotFoundError: There is no such file.
-        SpecError: It cannot be read, is wrong, or has options without a counterpart: every problem.
+        SpecError: It cannot be read, is invalid, or has options without a counterpart; the error
+            lists every problem.
     """
     file = Path(path)
     text = text_in(file)

@@ -3,7 +3,7 @@ Read Slurm batch scripts as launches.
 
 A node of the job is a replica, on which the script runs once (see `sbatch_script`). Devices, memory
 and cpus are requested per node. Every option of `#SBATCH` is mapped here, or refused with its line
-and a hint. The few options that ask for what Bastion does anyway become notes.
+and a hint. The few options for things that Bastion always does become notes.
 
 Source: sbatch(1) of Slurm 24.05 for what each option means.
 """
@@ -27,9 +27,9 @@ from quota.pattern import pattern
 _T = TypeVar("_T")
 
 _DEVICES = {"rtx3090": "rtx_3090", "rtx4090": "rtx_4090", "a100_40gb": "a100"}
-"""Devices that the catalog calls by another name."""
+"""Devices that have another name in the catalog."""
 _SIGNAL_S = 60
-"""Seconds from the signal to the end, if the script gives no other."""
+"""Seconds from the signal to the end, if the script sets no other value."""
 
 _REFUSED: Mapping[str, str] = {
     "begin": "a job cannot wait for a time of day; take it out, and submit it then",
@@ -66,15 +66,16 @@ def to_launch(
 
     Args:
         script: The text of the script.
-        name: The name of its file. If the script gives the job no name, its stem names the job, and
-            `SLURM_JOB_NAME` is the whole, as with Slurm.
+        name: The name of its file. If the script sets no job name, the stem of the file name is
+            used, and `SLURM_JOB_NAME` is the whole file name, as in Slurm.
         arguments: The arguments of the script.
         code: The code in the directory where it runs.
         device: Returns the resource type of a GPU requested without a type; empty if unknown.
         environment: The values of variables that `--export` names without a value.
 
     Raises:
-        SpecError: A line is wrong or has no counterpart: every problem, with its line.
+        SpecError: A line is invalid or has no counterpart; the error lists every problem with its
+            line.
     """
     return _Reading(read_header(script), device, environment or {}).launch(
         script, name, tuple(arguments), code
@@ -85,7 +86,7 @@ _LINE = pattern(r"line (\d+): ")
 
 
 def _line_of(problem: str) -> int:
-    """The line that a problem names; 0 if it names none."""
+    """Return the line that a problem names; 0 if it names none."""
     found = _LINE.match(problem)
     return int(found[1]) if found else 0
 
@@ -151,7 +152,7 @@ class _Reading:
         return Imported(launch=launch, notes=tuple(sorted(self._notes, key=_line_of)))
 
     def _note_what_differs(self, script: str, nodes: int, env: Mapping[str, str]) -> None:
-        """Note what the text of `script` finds otherwise than under Slurm."""
+        """Note where `script` behaves differently than under Slurm."""
         if nodes > 1 and (found := own_command(script)):
             line, program = found
             self._notes.append(
@@ -186,7 +187,7 @@ class _Reading:
         return self._checked(option, lambda: read(option.text), otherwise)
 
     def _count(self, *names: str) -> int | None:
-        """Return the whole number of whichever of `names` is given."""
+        """Return the whole number of the one of `names` that is set."""
         counts = [self._read(name, values.whole, None) for name in names]
         return next((count for count in counts if count is not None), None)
 
@@ -214,7 +215,7 @@ class _Reading:
                 )
 
     def _shape(self) -> tuple[int, int]:
-        """Return the number of nodes, and of tasks on each."""
+        """Return the number of nodes, and of tasks on each node."""
         nodes = self._read("nodes", values.nodes, None)
         tasks = self._count("ntasks")
         each = self._count("ntasks-per-node", "tasks-per-node")
@@ -290,7 +291,7 @@ class _Reading:
         return read
 
     def _times(self) -> tuple[float | None, float | None]:
-        """Return the time limit less the signal's lead time, and that lead time."""
+        """Return the time limit minus the signal's lead time, and that lead time."""
         limit_s = self._read("time", values.seconds, None)
         option = self._said.get("signal")
         if option is None:
@@ -337,7 +338,7 @@ class _Reading:
         )
 
     def _resumes(self) -> bool:
-        """Whether the job may be requeued; of the two options the later one wins."""
+        """Whether the job may be requeued; the later of the two options wins."""
         said = [self._said[name] for name in ("requeue", "no-requeue") if name in self._said]
         return not said or max(said, key=lambda option: option.line).name == "requeue"
 

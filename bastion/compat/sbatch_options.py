@@ -1,9 +1,9 @@
 """
 The `#SBATCH` lines of a script, as options with their line numbers.
 
-Lines are read as sbatch reads them: those that begin with `#SBATCH`, up to the first command.
-`##SBATCH` is a comment, ` #` begins one, and a later option overrides an earlier one. The meaning
-of an option is not known here.
+Lines are read as sbatch reads them: those that start with `#SBATCH`, up to the first command.
+`##SBATCH` is a comment, ` #` starts one, and a later option overrides an earlier one. This module
+must not know what an option means.
 
 Source: sbatch(1), and getopt_long(3) for the forms of a word.
 """
@@ -54,17 +54,17 @@ SHORT: Mapping[str, str] = {
 
 @value
 class Option:
-    """One option as it was written."""
+    """One option as it is in the script."""
 
     line: int
-    """The line in the script, from 1."""
+    """Its line in the script, counted from 1."""
     name: str
     """Its long name."""
     text: str = ""
     """Its value."""
 
     def __str__(self) -> str:
-        """Return the option as it stands in the file."""
+        """Return the option as it is in the file."""
         return f"line {self.line}: --{self.name}" + (f"={self.text}" if self.text else "")
 
 
@@ -83,7 +83,7 @@ def read_header(script: str) -> Header:
     Return the options of `script`.
 
     Raises:
-        SpecError: A line cannot be parsed, or its option is unknown: every problem.
+        SpecError: A line cannot be parsed, or its option is unknown; the error lists every problem.
     """
     options: dict[str, Option] = {}
     problems: list[str] = []

@@ -72,10 +72,10 @@ scontrol() {
 _BASH_CHILDREN = "export -f srun scontrol\n"
 _BEGIN = 'if [ -n "$SLURM_CHDIR" ]; then cd -- "$SLURM_CHDIR" || exit; fi\n'
 _RUN = '_begin=$1 _script=$2; shift 2; eval "$_begin"; eval "$_script"'
-"""On its first line, so the shell counts the lines of the script from 1, as its author does."""
+"""On the first line, so the shell counts the lines of the script from 1, as its author does."""
 _ASSIGNED = re.compile(r"\w+=")
 _NAME = re.compile(r"[\w./+-]+")
-"""Of a program, as far as it can be read without a shell."""
+"""The name of a program, as far as it can be read without a shell."""
 _HARMLESS = frozenset(
     (
         *("srun", "scontrol", "echo", "printf", "date", "hostname", "pwd", "nvidia-smi", "env"),
@@ -87,10 +87,10 @@ _HARMLESS = frozenset(
 )
 _SHELLS = {"bash", "sh", "dash", "ksh", "zsh"}
 _READ = re.compile(r"\$(?:\{(SLURMD?_[A-Z0-9_]+)(?![A-Z0-9_]|:?[-=+?])|(SLURMD?_[A-Z0-9_]+))")
-"""A variable of Slurm's that a shell reads; one with a word for its absence is not meant."""
+"""A Slurm variable that a shell reads, except with a default for its absence."""
 _SET = re.compile(r"\b(SLURMD?_[A-Z0-9_]+)=")
 _WHERE_SAID = re.compile(r"SLURM_(ARRAY_\w+|CPUS_PER_TASK|GPUS_ON_NODE)")
-"""Variables that Slurm, too, sets only where their options are given."""
+"""Variables that Slurm, too, sets only if their options are given."""
 
 
 def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
     Return the command that runs `script` with `arguments`, by its first line's interpreter.
 
     Raises:
-        SpecError: It names no interpreter, or one that cannot be given a script this way.
+        SpecError: It names no interpreter, or one that cannot run a script this way.
     """
     first, _, _ = script.partition("\n")
     try:
@@ -122,7 +122,7 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
 
 
 def array_variables(array: Array) -> dict[str, str]:
-    """The variables that tell a script of an array its lowest and highest index, and the step."""
+    """Return the variables with the lowest and highest index and the step of an array."""
     tasks = list(array.tasks)
     steps = {after - before for before, after in pairwise(tasks)}
     numbers = {"MIN": tasks[0], "MAX": tasks[-1], "STEP": steps.pop() if len(steps) == 1 else 1}
@@ -131,9 +131,9 @@ def array_variables(array: Array) -> dict[str, str]:
 
 def unset_variables(script: str, told: Collection[str]) -> Iterator[tuple[int, str]]:
     """
-    Yield each variable of Slurm's that a shell's `script` reads and nothing sets.
+    Yield each Slurm variable that a shell's `script` reads and nothing sets, with its first line.
 
-    With the line where it is read first. `told` are the names of those that its job is told.
+    `told` has the names of the variables that the job gets.
     """
     known = {*told, *_SET.findall(_VARIABLES), *_SET.findall(script)}
     for number, line in enumerate(script.splitlines(), start=1):
@@ -145,9 +145,9 @@ def unset_variables(script: str, told: Collection[str]) -> Iterator[tuple[int, s
 
 def own_command(script: str) -> tuple[int, str] | None:
     """
-    Return line and name of the first program that `script` runs itself, in no step; None: none.
+    Return line and name of the first program that `script` runs outside a step; None if none.
 
-    What only prepares the shell, or prints, may run on each node as well as on one.
+    Programs that only prepare the shell, or print, may run on each node as well as on one.
     """
     first, _, _ = script.partition("\n")
     if "python" in first:
@@ -163,7 +163,7 @@ def own_command(script: str) -> tuple[int, str] | None:
 
 
 def script_of(command: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
-    """Return name, text and arguments of the script that `command` made; None for any other."""
+    """Return the name, text and arguments of the script of `command`; None for any other."""
     words = list(command)
     if _RUN in words and len(words) > (at := words.index(_RUN)) + 3:
         return words[at + 1], words[at + 3], tuple(words[at + 4 :])

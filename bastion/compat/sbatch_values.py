@@ -27,7 +27,7 @@ def whole(text: str) -> int:
 
 
 def adjustment(text: str) -> int:
-    """Parse what `--nice` takes; 100 without a number, as in Slurm."""
+    """Parse the value of `--nice`; 100 without a number, as in Slurm."""
     if text and not re.fullmatch(r"[+-]?\d{1,10}", text, re.ASCII):
         raise SpecError("is not a whole number")
     return int(text) if text else 100
@@ -67,7 +67,7 @@ def seconds(text: str) -> float | None:
 
 
 def one(why: str) -> Callable[[str], str]:
-    """Return a parser of a single name; `why` says why there can be only one."""
+    """Return a parser of a single name; `why` is the reason for allowing only one."""
 
     def read(text: str) -> str:
         if "," in text:
@@ -85,7 +85,7 @@ def hosts(text: str) -> tuple[str, ...]:
 
 
 def labels(text: str) -> dict[str, str]:
-    """Parse labels that machines must carry."""
+    """Parse labels that machines must have."""
     labels = {}
     for part in re.split(r"[&,]", text):
         name, equals, value = part.partition("=")
