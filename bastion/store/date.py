@@ -1,9 +1,9 @@
 """
-The date by a store's own clock, as its answers tell it.
+The date by a store's own clock, from its answers.
 
-How old something in a bucket is may not be judged by the clock of the machine that reads it: a
-laptop whose clock is minutes off would call a healthy bastion silent. Every answer of a server
-bears the date, so knowing it costs no request. A folder is written by this machine's clock.
+The age of an object in a bucket must not be judged by the clock of the machine that reads it: a
+laptop whose clock is minutes off would call a healthy bastion silent. Every answer of a server has
+the date, so reading it costs no request. A folder is written with this machine's clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bastion.clock import Clock, SystemClock
 from bastion.store.port import ObjectStore
 
 _CLOCK = SystemClock()
-"""The clock for the time since an answer of a real server; no simulation has any."""
+"""The clock for the time since a real server's answer; no simulation has one."""
 
 
 @runtime_checkable
@@ -23,23 +23,23 @@ class Dated(Protocol):
     """A store with a clock of its own."""
 
     def date(self) -> float | None:
-        """Seconds since 1970 by the store's clock; None while no answer has told it."""
+        """Return seconds since 1970 by the store's clock; None before its first answer."""
         ...
 
 
 class AnswerDate:
-    """The date as the last answer of a server told it, plus the time since."""
+    """The date in a server's last answer, plus the time since."""
 
     def __init__(self) -> None:
         self._heard: tuple[str, float] | None = None
 
     def hear(self, header: str | None) -> None:
-        """Take the header `Date` of an answer that has just begun; None: it has none."""
+        """Take the header `Date` of an answer that has just started; None if it has none."""
         if header:
             self._heard = header, _CLOCK.monotonic()
 
     def now(self) -> float | None:
-        """Seconds since 1970 by the server's clock, to a second; None while nothing told it."""
+        """Return seconds since 1970 by the server's clock, to a second; None while unknown."""
         from email.utils import parsedate_to_datetime
 
         if self._heard is None:
@@ -54,9 +54,9 @@ class AnswerDate:
 
 def date_of(store: ObjectStore, clock: Clock) -> Callable[[], float]:
     """
-    Return what tells the date by the clock of `store`, in seconds since 1970.
+    Return a function for the date by the clock of `store`, in seconds since 1970.
 
-    Where the store tells none, as a folder or a server before its first answer, it is `clock`'s.
+    If the store has no date, such as a folder or a server before its first answer, it uses `clock`.
     """
 
     def date() -> float:

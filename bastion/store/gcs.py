@@ -45,19 +45,21 @@ if TYPE_CHECKING:
 ENDPOINT = "https://storage.googleapis.com"
 
 _CLOCK = SystemClock()
-"""The clock for deadlines of real connections; no simulation has any."""
+"""The clock for deadlines of real connections; no simulation has one."""
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
-"""Longest silence within an answer: well above what Google needs for one, and below any lease."""
+"""Longest silence within an answer: far above what Google needs for one, and below any lease."""
 
 _CONNECTIONS = 32
 """Connections kept open: as many as the lanes of one bastion use at once."""
 
 _PAUSE_AFTER_429_S = 1.1
-"""Google takes one write a second for one object. Source: Cloud Storage, "Quotas and limits"."""
+"""
+Google accepts one write per second for one object. Source: Cloud Storage, "Quotas and limits".
+"""
 
 LONGEST_PAUSE_S = 30.0
-"""Longest pause that is granted to a server: the length of a lease on a cloud store."""
+"""Longest pause that a server can ask for: the length of a lease on a cloud store."""
 
 _OF_A_VM = "google.auth.compute_engine"
 """The module of credentials from a metadata server."""
@@ -91,7 +93,7 @@ class _Answer:
 
 class GcsStore:
     """
-    The objects of `bucket` whose names begin with `prefix/`.
+    The objects of `bucket` whose names start with `prefix/`.
 
     Args:
         bucket: Its name.
@@ -230,7 +232,7 @@ class GcsStore:
         raise self._failure(answer, key, "written")
 
     def _stands(self, key: str) -> bool:
-        """Whether there is certainly an object at `key`."""
+        """Whether there certainly is an object at `key`."""
         try:
             self.read(key, limit_bytes=0)
         except OversizeError:
@@ -255,7 +257,7 @@ class GcsStore:
         Return when the object that was read was written.
 
         `Last-Modified` has whole seconds. A generation is the same time in microseconds, which
-        Google does not guarantee, so it is used only where the two agree. If an emulator omits the
+        Google does not guarantee, so it is used only if the two agree. If an emulator omits the
         header, the metadata is requested.
         """
         generation = headers["x-goog-generation"]
@@ -421,7 +423,7 @@ def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: 
 
 
 def _words(error: Exception) -> str:
-    """Return what broke, once: of a connection urllib3 gives a sentence and its cause as a pair."""
+    """Return what broke, once: urllib3 gives a sentence and its cause as a pair."""
     match error.args:
         case (str(said), Exception() as cause):
             return said if str(cause) in said else f"{said.rstrip('.')}: {cause}"
@@ -434,18 +436,18 @@ def _tells_its_end(headers: Mapping[str, str]) -> bool:
     Whether these are the headers of a complete answer.
 
     If a connection breaks within the headers, they look complete and the body looks empty. An
-    answer without a length is therefore not accepted.
+    answer without a length is therefore refused.
     """
     return "content-length" in headers or "transfer-encoding" in headers
 
 
 def _is_absence(answer: _Answer) -> bool:
-    """Whether a 404 is about the object, and not from a proxy or about the bucket."""
+    """Whether a 404 is about the object, and not about the bucket or from a proxy."""
     return answer.text().startswith("No such object")
 
 
 def _is_bucket_missing(answer: _Answer) -> bool:
-    """Whether a 404 is about the bucket, as only its text shows."""
+    """Whether a 404 is about the bucket, which only its text shows."""
     return answer.text().startswith("The specified bucket")
 
 
@@ -466,7 +468,7 @@ def _seconds(time_created: str) -> float:
 
 def default_credentials() -> Credentials:
     """
-    Return the credentials of this machine or user, found as Google's own tools find them.
+    Return the credentials of this machine or user, found in the same way as by Google's own tools.
 
     Raises:
         StoreRefusedError: There are none.

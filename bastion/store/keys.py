@@ -57,10 +57,10 @@ def checked(key: str) -> str:
 
 def checked_prefix(prefix: str) -> str:
     """
-    Return `prefix` if keys may begin with it: whole parts, then any beginning of a part.
+    Return `prefix` if keys may start with it: whole parts, then any beginning of a part.
 
     Raises:
-        SpecError: No key can begin with it.
+        SpecError: No key can start with it.
     """
     folder, slash, part = prefix.rpartition("/")
     whole = is_key(folder) if slash else True

@@ -1,8 +1,9 @@
 """
 `MemoryStore`: a store in a dictionary; `FaultyStore`: any store with injected faults.
 
-Tests and the simulation use it. It keeps every rule of the port, and one more of folders: no key is
-both an object and a folder of others, so a layout that a local store could not hold fails here too.
+Tests and the simulation use it. It follows every rule of the port, and one more of folders: no key
+is both an object and a folder of others, so a layout that a local store could not hold fails here
+too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class MemoryStore:
     Objects in this process's memory, for many threads.
 
     Args:
-        now: The store's clock, seconds since 1970. It is never read as going back.
+        now: The store's clock, in seconds since 1970. The store never lets it go back.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:

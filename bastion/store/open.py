@@ -1,7 +1,7 @@
 """
-`open_store`: make a store from a URL; only this file chooses between adapters.
+`open_store`: open a store from a URL; only this file chooses between adapters.
 
-An adapter is imported when it is chosen, so that unused cloud SDKs are not imported.
+An adapter is imported only when it is chosen, so unused cloud SDKs are not imported.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
 
 _EXTRAS = {"gs": "gcp", "s3": "aws"}
-"""What is installed with Bastion for the buckets of a cloud."""
+"""What must be installed with Bastion for a cloud's buckets."""
 
 
 def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
     """
     Return the store at `url`; all keys are relative to it.
 
-    `memory:` is a new, empty store each time. With `makes_root` the missing folder of a `file://`
+    `memory:` is a new, empty store each time. With `makes_root`, the missing folder of a `file://`
     root is created: only for a new bucket.
 
     Raises:
@@ -56,9 +56,9 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
 
 def _plain_folder(url: str) -> str:
     """
-    Return the folder of a URL in which nothing is encoded or to be tidied up; else nothing.
+    Return the folder of a plain URL, without encoding or anything to normalize; else empty.
 
-    That is how nearly all are written, and what takes any other apart is slow to load.
+    Nearly all URLs are plain, and the parser for all others is slow to load.
     """
     path = url.removeprefix("file://")
     is_plain = path.startswith("/") and path.isprintable() and not set(path) & set("%?#")
@@ -68,7 +68,7 @@ def _plain_folder(url: str) -> str:
 
 def checked(url: str) -> SplitResult:
     """
-    Return the parts of `url` if there can be a store of that name; nothing is opened.
+    Return the parts of `url` if there can be a store with that name; opens nothing.
 
     Raises:
         SpecError: The URL is malformed, or of an unknown kind.
@@ -149,7 +149,7 @@ def _open(parts: SplitResult, *, makes_root: bool) -> ObjectStore:
 
 
 def address_of(url: str) -> str:
-    """Return what `url` names, whichever way it is written: two buckets have two addresses."""
+    """Return the place that `url` names, however it is written: one address per bucket."""
     import os
     from urllib.parse import unquote
 
@@ -164,9 +164,9 @@ def address_of(url: str) -> str:
 
 def open_watch(url: str, below: str, clock: Clock) -> Watch:
     """
-    Return a watch of what is written below the folder `below` of the store at `url`.
+    Return a watch of writes below the folder `below` of the store at `url`.
 
-    Only a folder on this machine tells of what others write; elsewhere it is a pause.
+    Only a folder on this machine can be watched; anywhere else the watch is a pause.
     """
     from urllib.parse import unquote, urlsplit
 

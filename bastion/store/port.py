@@ -1,5 +1,5 @@
 """
-The port to the object store: five operations that every supported store can do.
+The port to the object store: five operations that every supported store has.
 
 Every adapter keeps these rules, and `tests/contracts/` checks them:
 
@@ -69,12 +69,12 @@ class ObjectStore(Protocol):
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
     ) -> Object | None:
         """
-        Read the object at `key`; None when its version is still `unless`.
+        Read the object at `key`; None if its version is still `unless`.
 
         Raises:
             NotFoundError: There is no such object.
             OversizeError: It is larger than `limit_bytes`; the rest is not received.
-            StoreError: The bucket is unreachable.
+            StoreError: The store is unreachable.
         """
         ...
 
@@ -84,7 +84,7 @@ class ObjectStore(Protocol):
 
         Raises:
             ConflictError: There is an object at `key`.
-            StoreError: Out of reach, or in doubt.
+            StoreError: The store is unreachable, or the result is in doubt.
         """
         ...
 
@@ -94,7 +94,7 @@ class ObjectStore(Protocol):
 
         Raises:
             ConflictError: It is at another version, or gone.
-            StoreError: Out of reach, or in doubt.
+            StoreError: The store is unreachable, or the result is in doubt.
         """
         ...
 
@@ -103,18 +103,19 @@ class ObjectStore(Protocol):
         Remove the object at `key`; a missing object is no error.
 
         Raises:
-            StoreError: Out of reach, or in doubt.
+            StoreError: The store is unreachable, or the result is in doubt.
         """
         ...
 
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
         """
-        Return the first `limit` objects whose key begins with `prefix` and sorts after
+        Return the first `limit` objects whose key starts with `prefix` and sorts after
         `start_after`.
 
-        Keys are sorted by their UTF-8 bytes. Fewer than `limit` entries mean there are no more.
+        Keys are sorted by their UTF-8 bytes. Fewer than `limit` entries mean that there are no
+        more.
 
         Raises:
-            StoreError: The bucket is unreachable.
+            StoreError: The store is unreachable.
         """
         ...

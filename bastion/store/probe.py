@@ -16,7 +16,7 @@ from bastion.store.port import ObjectStore, Version, Written
 
 _FOLDER = "state/probe/"
 """
-Under `state/`, where only the bastion may write: the probe checks the permissions it will use.
+Under `state/`, where only the bastion may write: the probe checks the permissions that it will use.
 """
 _OTHER = "use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder"
 _BARE = "if it is an S3 server that wants bare ETags, as Ceph's, add ?etags=bare to the root's URL"
@@ -24,7 +24,7 @@ _BARE = "if it is an S3 server that wants bare ETags, as Ceph's, add ?etags=bare
 
 def probe(store: ObjectStore, pause: Callable[[], None] = lambda: None) -> None:
     """
-    Return if `store` enforces preconditions; leave no object behind.
+    Check that `store` enforces preconditions; leaves no object behind.
 
     Args:
         store: The store to check.
@@ -32,7 +32,7 @@ def probe(store: ObjectStore, pause: Callable[[], None] = lambda: None) -> None:
 
     Raises:
         StoreRefusedError: It ignores a precondition, which the message names, or refuses access.
-        StoreError: It is out of reach.
+        StoreError: It is unreachable.
     """
     key = f"{_FOLDER}{secrets.token_hex(8)}"
     try:

@@ -20,9 +20,9 @@ class Reach(Enum):
     FOLDER = "folder"
     """A poll is a system call."""
     LOOPBACK = "loopback"
-    """A server on this machine, as MinIO or an emulator: a poll costs time and no money."""
+    """A server on this machine, such as MinIO or an emulator: a poll costs time but no money."""
     CLOUD = "cloud"
-    """A poll is billed, and one object takes one write a second."""
+    """A poll is billed, and one object accepts one write per second."""
 
 
 def reach_of(url: str) -> Reach:

@@ -6,8 +6,8 @@
 * A create is a put with `If-None-Match: *`, a swap one with `If-Match`, a conditional read a get
   with `If-None-Match`. 412 is a conflict, and so is 404 for a swap: the object is gone. 409 means
   that another write is in progress, and says nothing about the precondition.
-* Some servers, as Ceph's gateway, compare ETags without the quotes that they return. They are sent
-  bare ETags if the root's URL asks for that. The probe shows which servers need it.
+* Some servers, such as Ceph's gateway, compare ETags without the quotes that they return. They are
+  sent bare ETags if the root's URL asks for that. The probe shows which servers need it.
 * Each request is sent once. botocore signs it and finds the credentials; its retries are off.
 
 Source: Amazon S3 User Guide, "Conditional requests"; API Reference, "Error responses".
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     )
 
 _CLOCK = SystemClock()
-"""The clock for deadlines of real connections; no simulation has any."""
+"""The clock for deadlines of real connections; no simulation has one."""
 _T = TypeVar("_T")
 
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
-"""Longest silence within an answer: well above what S3 needs for one, and below any lease."""
+"""Longest silence within an answer: far above what S3 needs for one, and below any lease."""
 
 _CHUNK_BYTES = 1 << 16
 """Bytes received between two checks of the deadline."""
@@ -59,7 +59,7 @@ _CONNECTIONS = 32
 """Connections kept open: as many as the lanes of one bastion use at once."""
 
 _PAUSE_WHEN_SLOWED_S = 1.1
-"""S3's SlowDown names no time; this is the pause of our slowest store."""
+"""S3's SlowDown names no time; this is the pause of the slowest store."""
 
 _PAGE = 1000
 """Maximum keys in one answer to a list. Source: API Reference, ListObjectsV2."""
@@ -92,7 +92,7 @@ _TRANSIENT = frozenset(
     }
 )
 """
-Codes of 4xx answers after which the same request may succeed, as with a renewed token.
+Codes of 4xx answers after which the same request may succeed, for example with a renewed token.
 
 Source: botocore, `retries/standard.py`, and S3 API Reference, "Error responses".
 """
@@ -100,13 +100,13 @@ Source: botocore, `retries/standard.py`, and S3 API Reference, "Error responses"
 
 class S3Store:
     """
-    The objects of `bucket` whose names begin with `prefix/`.
+    The objects of `bucket` whose names start with `prefix/`.
 
     Args:
         bucket: Its name.
         prefix: Without `/` at its ends; empty for the whole bucket.
-        endpoint_url: Another server than Amazon's; addressed by path, not by host name.
-        region_name: Where the bucket is, unless the environment says it.
+        endpoint_url: A server other than Amazon's; addressed by path, not by host name.
+        region_name: The bucket's region, unless the environment sets it.
         has_bare_etags: Whether the server expects ETags without quotes in `If-Match`.
         deadline_s: Longest time to receive one object.
 
@@ -224,17 +224,18 @@ class S3Store:
         return self._date.now()
 
     def _hear(self, http_response: AWSResponse, **_: object) -> None:
-        """Take the date of any answer, also of one that is an error."""
+        """Take the date of any answer, including errors."""
         self._date.hear(http_response.headers.get("date"))
 
     def _check_redirect(
         self, response: tuple[AWSResponse, Mapping[str, Mapping[str, str]]] | None, **_: object
     ) -> None:
         """
-        See that a redirect comes from S3: for another, botocore would ask for a region without end.
+        Check that a redirect comes from S3; for any other, botocore would ask for a region
+        endlessly.
 
         Raises:
-            StoreRefusedError: It does not, and is for good.
+            StoreRefusedError: It does not, and is permanent.
             StoreError: It does not.
         """
         if response is None or response[0].status_code not in _REDIRECTS:
@@ -251,7 +252,7 @@ class S3Store:
         )
 
     def _stands(self, key: str) -> bool:
-        """Whether there is certainly an object at `key`."""
+        """Whether there certainly is an object at `key`."""
         try:
             self.read(key, limit_bytes=0)
         except OversizeError:
@@ -264,11 +265,11 @@ class S3Store:
         return self._prefix + checked(key)
 
     def _page(self, query: ListObjectsV2RequestTypeDef) -> tuple[tuple[Entry, ...], str]:
-        """Return the entries of one answer to a list, and the token of the next; empty: none."""
+        """Return one list answer's entries, and the next page's token; empty if none."""
         page = self._client.list_objects_v2(**query)
         _check_end(page["ResponseMetadata"]["HTTPHeaders"])
         entries = tuple(self._entry(item) for item in page.get("Contents", ()))
-        # An answer that is no list has no entries either, so it must say that it is all.
+        # An answer that is not a list has no entries either, so it must say that it is complete.
         return entries, page["NextContinuationToken"] if page["IsTruncated"] else ""
 
     def _entry(self, item: ObjectTypeDef) -> Entry:
@@ -371,7 +372,7 @@ def _identity() -> str:
     """
     Return the caller, as far as it is known without a request.
 
-    All users can read the problems of a bastion in its views, so only the key's end is named.
+    All users can read the problems of a bastion in its views, so only the end of the key is shown.
     """
     import boto3
 
@@ -395,12 +396,12 @@ def _version(etag: str) -> Version:
 
 def _check_end(headers: Mapping[str, str]) -> None:
     """
-    See that an answer tells where it ends.
+    Check that an answer marks its end.
 
     If a connection breaks within the headers, they look complete and the body looks empty.
 
     Raises:
-        ValueError: It tells neither its length nor that it comes in chunks.
+        ValueError: It has neither a length nor a chunked encoding.
     """
     if "content-length" not in headers and "transfer-encoding" not in headers:
         raise ValueError("half of an answer")
@@ -427,7 +428,7 @@ def _received(body: StreamingBody, key: str, deadline: float, limit_bytes: int) 
 
 
 def _written(put: PutObjectOutputTypeDef) -> Written:
-    """Return the result of a put. Its answer has no time of the object, so its date is used."""
+    """Return the result of a put. The answer has no time for the object, so uses its date."""
     date = put["ResponseMetadata"]["HTTPHeaders"]["date"]
     return Written(
         version=_version(put["ETag"]), modified_at=parsedate_to_datetime(date).timestamp()

@@ -4,9 +4,9 @@ The type of the filesystem of a folder, and whether other machines or users can 
 It is read from the kernel's mount table. The names there are those of `df -T`, and unlike the magic
 numbers of statfs(2) they distinguish sshfs from other FUSE filesystems.
 
-The owner of a bucket shares it by the mode of its root: that its group, or all users, may write
-there. Then no umask hides a folder from them, as it does not in a repository that git shares. A
-list is whole or fails, so one hidden folder would end every list of the bastion.
+The owner of a bucket shares it through the mode of its root, which lets its group, or all users,
+write there. Then no umask hides a folder from them, as in a repository that git shares. A list is
+complete or fails, so one hidden folder would make every list of the bastion fail.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Sharing:
     """The permissions that a root adds to those that the umask leaves."""
 
     folder: int
-    """Of folders; files have them without the right to execute."""
+    """For folders; files get them without the right to execute."""
 
     @classmethod
     def of(cls, root: str) -> Sharing:
-        """Return the sharing of the folder `root`; none where it is missing."""
+        """Return the sharing of the folder `root`; none if it is missing."""
         try:
             mode = os.stat(root).st_mode
         except OSError:
@@ -83,7 +83,7 @@ class Sharing:
         return cls(folder=sum(every for may_write, every in _CLASSES if mode & may_write))
 
     def open_folder(self, path: str) -> None:
-        """Share a folder that was just made; one that is deleted meanwhile is no error."""
+        """Share a newly created folder; one that has been deleted in the meantime is no error."""
         if self.folder:
             try:
                 os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | self.folder)
@@ -91,7 +91,7 @@ class Sharing:
                 return
 
     def open_file(self, handle: int) -> None:
-        """Share an open file of ours."""
+        """Share an open file of this process."""
         if not self.folder:
             return
         found = os.fstat(handle)

@@ -1,13 +1,13 @@
 """
-`FolderIdentity`: whether the folder at a path is still the one that was first seen there.
+`FolderIdentity`: whether the folder at a path is still the one first seen there.
 
 After a disk is unmounted or a folder moved away, the path is missing or an empty folder. A write
 there would be lost to the bucket, and a read would show an empty bucket. So a store remembers its
-folder, and any other folder at the path counts as a store that is out of reach.
+folder, and treats any other folder at the path as an unreachable store.
 
-A folder is identified by device and inode, and by a token in it, because a disk that is mounted
-again may get another device number. A folder without a bucket, as an empty mount point, is not
-remembered: the bucket may appear there later.
+A folder is identified by device and inode, and by a token in it, because a disk may get another
+device number when it is mounted again. A folder without a bucket, such as an empty mount point, is
+not remembered: the bucket may appear there later.
 """
 
 # A pathlib object costs more than the system call that it makes, and every operation checks.
@@ -26,7 +26,7 @@ _MOST_BYTES = 64
 
 class FolderIdentity:
     """
-    The folder at `path`, once it was first seen.
+    The folder at `path`, once it has been seen.
 
     Args:
         path: An absolute path; it need not exist yet.
@@ -45,7 +45,7 @@ class FolderIdentity:
 
     def check(self) -> None:
         """
-        Return if the folder exists and is the one first seen.
+        Check that the folder exists and is the one first seen.
 
         Raises:
             StoreError: It is missing, or another folder.

@@ -1,8 +1,8 @@
 """
 `LocalStore`: a folder that behaves like a bucket, for many processes on **one** machine.
 
-    <root>/inbox/vision/ada/01H….launch.json   one file an object, `cat` shows it
-    <root>/.tmp/<pid>-<token>-<n>.<mark>.tmp   what is being written; no key leads here
+    <root>/inbox/vision/ada/01H….launch.json   one file per object, `cat` shows it
+    <root>/.tmp/<pid>-<token>-<n>.<mark>.tmp   a write in progress; no key leads here
     <root>/.tmp/bucket                         a random token: two folders are never the same bucket
     <root>/.tmp/locks/<nnn>                    one lock for every 4,096th key; never deleted
 
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from bastion.store.folder.lock import FileLocks
 
 _STALE_S = 3600
-"""A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
+"""A temp older than this has no live writer: the longest write is a bundle of some gigabytes."""
 
 _RACES = 100
-"""How often a create makes its folder again, if another process keeps deleting it."""
+"""How often a create makes its folder again if another process keeps deleting it."""
 
 _LOOKS = frozenset({"read", "listed"})
 """Operations that change nothing: the folder is checked only afterwards."""
@@ -82,10 +82,10 @@ class LocalStore:
     """
     Objects as files under one folder, which must exist.
 
-    The folder is remembered once it was first seen. If it is missing, or another folder is at its
-    path, the store is out of reach. Files and folders get the permissions that the umask allows; in
-    a root that its group or all users may write, they get those too, for one user's umask must not
-    hide a folder of the bucket from the bastion.
+    The folder is remembered once it has been seen. If it is missing, or another folder is at its
+    path, the store is unreachable. Files and folders get the permissions that the umask allows. In
+    a root that its group or all users may write to, they get the matching ones too, since one
+    user's umask must not hide a folder of the bucket from the bastion.
 
     Args:
         root: An absolute path.
@@ -129,7 +129,7 @@ class LocalStore:
 
     @cached_property
     def _locks(self) -> FileLocks:
-        from bastion.store.folder.lock import FileLocks  # what only reads and creates takes none
+        from bastion.store.folder.lock import FileLocks  # reads and creates take no lock
 
         return FileLocks(
             f"{self._temps}/locks",
@@ -171,7 +171,7 @@ class LocalStore:
                 return None
             # Read the file's size: a buffer of the whole limit costs more than the read.
             data = _bytes_of(handle, min(found.st_size, limit_bytes) + 1)
-            if len(data) > found.st_size:  # edited in place meanwhile
+            if len(data) > found.st_size:  # edited in place in the meantime
                 data += _bytes_of(handle, limit_bytes + 1 - len(data))
             if len(data) > limit_bytes:
                 raise OversizeError(key, limit_bytes=limit_bytes)
@@ -184,7 +184,7 @@ class LocalStore:
         """See the port; refuses a key that is a folder of others, or lies inside an object."""
         path = self._path(key)
         with self._explained(key, "created"):
-            if _stat(path) is not None:  # a sync is saved, as where the same bundle is sent again
+            if _stat(path) is not None:  # saves a sync, such as for a bundle that is sent again
                 raise _standing(key)
             with self._temp(key, data, after_ns=0) as (temp, written):
                 self._link(temp, path, key)
@@ -197,7 +197,7 @@ class LocalStore:
         with self._explained(key, "swapped"):
             found = _expect(if_version, path, key)
             with self._temp(key, data, after_ns=found.st_mtime_ns) as (temp, written):
-                # Nothing slow happens under the lock: a process that is frozen there blocks all
+                # Nothing slow happens under the lock: a process that freezes with it blocks all
                 # others.
                 with self._locks.held(key):
                     _expect(if_version, path, key)
@@ -299,7 +299,7 @@ class LocalStore:
                 self._identity.sign()
 
     def _no_bucket(self) -> StoreError:
-        """Return the error for a folder without a bucket, as an empty mount point."""
+        """Return the error for a folder without a bucket, such as an empty mount point."""
         return StoreError(
             f"{self._root!r} is out of reach: no bucket was begun in this folder",
             hint="mount its disk; or start a bastion on it, which begins a bucket",
@@ -336,9 +336,9 @@ class LocalStore:
         """
         Make `path` and its missing parents.
 
-        The folders are not synced one by one: the journals of ext4, xfs and btrfs keep the order of
-        changes, so the sync of the object's own entry covers the folders made before it. Otherwise
-        five new folders would cost as many syncs as five objects.
+        The folders are not synced one by one: the journals of ext4, xfs and btrfs preserve the
+        order of changes, so the sync of the object's own entry covers the folders made before it.
+        Otherwise five new folders would cost as many syncs as five objects.
         """
         for _ in range(_RACES):
             try:
@@ -348,7 +348,7 @@ class LocalStore:
                 return None
             except FileNotFoundError:
                 if path == self._temps or os.path.dirname(path) == self._root:
-                    raise  # the root itself is gone: it is never made again
+                    raise  # the root itself is gone and must not be created again
                 self._make_folder(os.path.dirname(path))
         raise StoreRefusedError(
             f"{path!r} cannot be made", hint="choose a folder on this machine's own disk"
@@ -369,7 +369,7 @@ class LocalStore:
             try:
                 os.rmdir(path)
             except OSError:
-                return  # not empty, gone already, or not ours: it may stay
+                return  # not empty, already gone, or not ours: it may stay
             path = os.path.dirname(path)
 
     def _settle(self, path: str) -> None:
@@ -379,14 +379,14 @@ class LocalStore:
         try:
             handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            return  # the entry was deleted meanwhile, and its folder with it
+            return  # the entry was deleted in the meantime, and its folder with it
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
 
     def _sweep(self) -> None:
-        """Remove the temps of killed writers, as far as permitted; the rest does no harm."""
+        """Remove the temps of killed writers, as far as permitted; the rest are harmless."""
         with contextlib.suppress(OSError), os.scandir(self._temps) as children:
             for child in children:
                 with contextlib.suppress(FileNotFoundError):
@@ -402,7 +402,7 @@ class LocalStore:
             try:
                 yield
             finally:
-                # An answer is void if the folder was replaced meanwhile.
+                # An answer is void if the folder was replaced in the meantime.
                 self._identity.check()
         except OSError as error:
             place = f"{key!r} in {self._root!r}"
@@ -441,9 +441,9 @@ def _standing(key: str) -> ConflictError:
 
 def _bytes_of(handle: int, most_bytes: int) -> bytes:
     """
-    Return the next bytes of an open file, at most so many.
+    Return the next bytes of an open file, at most `most_bytes`.
 
-    A file object would ask three more things of the system for each read.
+    A file object would make three more system calls for each read.
     """
     data = os.read(handle, most_bytes)
     while len(data) < most_bytes and (more := os.read(handle, most_bytes - len(data))):

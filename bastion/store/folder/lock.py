@@ -2,8 +2,8 @@
 `FileLocks`: named locks between the processes of one machine, released if a holder is killed.
 
 An flock belongs to an open file, so it excludes threads as well as processes, and the kernel
-releases it with the process. The files are never deleted: otherwise two processes could hold one
-name through two files.
+releases it when the process ends. The files are never deleted: otherwise two processes could hold
+one name through two files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bastion.errors import StoreError
 from bastion.store.folder.filesystem import Sharing
 
 _LOCKS = 4096
-"""Files per folder: two busy names hardly ever share one, and all of them may be kept for ever."""
+"""Files per folder: two busy names rarely share one, and all of them may be kept permanently."""
 
 _PAUSE_S = (0.0005, 0.02)
 """Shortest and longest pause between two tries; the first is about as long as one write."""
@@ -27,13 +27,13 @@ _PAUSE_S = (0.0005, 0.02)
 
 class FileLocks:
     """
-    Locks as files in one folder, which is made when needed; its parent must exist.
+    Locks as files in one folder, which is created when needed; its parent must exist.
 
     Args:
         folder: An absolute path.
         clock: The clock for waiting.
         timeout_s: How long to wait for another holder.
-        sharing: Which users beside the owner may take them.
+        sharing: Which users besides the owner may take them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FileLocks:
                 _sign(handle)
                 yield
             finally:
-                # Closing is not enough: a child forked meanwhile has the same file open.
+                # Closing is not enough: a child forked in the meantime has the same file open.
                 fcntl.flock(handle, fcntl.LOCK_UN)
         finally:
             os.close(handle)

@@ -1,17 +1,17 @@
-"""The mark of a key: what the name of a temporary file tells of the folders of its object."""
+"""The mark of a key: the name of a temporary file, which shows the folders of its object."""
 
 from __future__ import annotations
 
 import zlib
 
 DEPTH = 3
-"""Folders of a key that its mark tells, as `instructions/<pool>/<machine>`."""
+"""Folders of a key that its mark covers, such as `instructions/<pool>/<machine>`."""
 NAME_CHARACTERS = 20
-"""Of the first folder that a mark shows: the name of a file has a limit."""
+"""Characters of the first folder in a mark: file names have a limit."""
 
 
 def mark_of(key: str) -> str:
-    """Return what the name of the temporary file for `key` tells of its folders."""
+    """Return the part of the temporary file's name for `key` that shows its folders."""
     parts = key.split("/")[:-1][:DEPTH]
     first = parts[0][:NAME_CHARACTERS] if parts else ""
     return f"{first}-{zlib.crc32('/'.join(parts).encode()):08x}"

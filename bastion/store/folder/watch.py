@@ -1,10 +1,10 @@
 """
-`Watch`: learn at once that another process has written to a bucket in a folder.
+`Watch`: learn immediately that another process has written to a bucket in a folder.
 
-Every object passes through the store's folder of temporary files, and its temporary file leaves it
-once the object stands. Its name tells below which folders the object is, so one folder is watched
-for the whole bucket. A watch is a hint that ends a pause early, and never a promise: what it misses
-is found by the next poll. Where the system cannot watch, it only pauses.
+Every object passes through the store's folder of temporary files, and its temporary file leaves
+that folder once the object is written. The file's name shows the folders of the object, so one
+folder is watched for the whole bucket. A watch is a hint that ends a pause early, and never a
+guarantee: the next poll finds what it misses. If the system cannot watch, it only pauses.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _OVERFLOWN, _IGNORED = 0x4000, 0x8000
 _READ_BYTES = 1 << 16
 
 REMOVED_S = 60.0
-"""How long a bucket whose folder was deleted is waited for: it may come back from a copy."""
+"""How long to wait for a bucket whose folder was deleted: it may be restored from a copy."""
 
 
 class Watch(Protocol):
-    """A wait that news ends."""
+    """A wait that ends early on news."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for news, at most `timeout_s`; whether there is any."""
+        """Wait for news, at most `timeout_s`; return whether there is any."""
         ...
 
     def has_news(self) -> bool:
@@ -47,7 +47,7 @@ class Watch(Protocol):
         ...
 
     def hears(self) -> bool:
-        """Whether there is news, of which `has_news` will tell too."""
+        """Whether there is news, which `has_news` will still report."""
         ...
 
     def fileno(self) -> int:
@@ -55,16 +55,16 @@ class Watch(Protocol):
         ...
 
     def is_removed(self) -> bool:
-        """Whether the bucket was deleted, as far as `has_news` has seen; never merely unmounted."""
+        """Whether the bucket was deleted, as far as `has_news` saw; an unmount does not count."""
         ...
 
     def close(self) -> None:
-        """Watch no more; a later call watches again."""
+        """Stop watching; a later call starts again."""
         ...
 
 
 class Pause:
-    """The watch of a place that cannot be watched: it waits."""
+    """The watch of a place that cannot be watched: it only waits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -100,14 +100,14 @@ class FolderWatch:
 
     Args:
         temps: The store's folder of temporary files.
-        below: The folder, as `inbox/` or `instructions/pool/machine/`.
-        clock: For waiting where the system cannot watch.
+        below: The folder, such as `inbox/` or `instructions/pool/machine/`.
+        clock: For waiting if the system cannot watch.
     """
 
     def __init__(self, temps: str, below: str, *, clock: Clock) -> None:
         self._temps = temps
         parts = below.rstrip("/").split("/")
-        # A folder less deep than a mark is told by its first name alone.
+        # A folder with fewer levels than a mark is recognized by its first name only.
         mark = mark_of(f"{below}-") if len(parts) >= DEPTH else f"{parts[0][:NAME_CHARACTERS]}-"
         self._mark = f".{mark}".encode()
         self._clock = clock
@@ -177,7 +177,7 @@ class FolderWatch:
             found |= bool(mask & _OVERFLOWN) or self._mark in data[at : at + size]
             at += size
             self._is_deleted |= bool(mask & _SELF_DELETED)
-            if mask & (_SELF_GONE | _IGNORED):  # another folder may stand there by now
+            if mask & (_SELF_GONE | _IGNORED):  # another folder may be there by now
                 self._end()
                 return True
         return found
@@ -202,7 +202,7 @@ class FolderWatch:
 
 
 def _libc() -> CDLL | None:
-    """Return the C library, or None where it has no inotify."""
+    """Return the C library, or None if it has no inotify."""
     import ctypes
 
     try:
