@@ -1,9 +1,9 @@
 """
 The agent of one machine: instructions in; claims, ends, logs and facts out.
 
-The agent has no state of its own: processes are the keeper's, and decisions are in the bucket. A
-turn does everything that can be done now and never waits; slow calls are errands in a lane. All
-parts are passed to the constructor, so the simulation runs this very class.
+The agent has no state of its own: processes belong to the keeper, and decisions are in the bucket.
+A turn does everything that can be done now and never waits; slow calls are errands in a lane. All
+parts are passed to the constructor, so the simulation runs this same class.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ _LIVES_S = 30.0
 
 _GREET_AGAIN_S = (60.0, 180.0, 420.0, 900.0)
 """
-Times after a hello at which it is repeated. A store may list a bell and refuse to return it, and a
+Times after a hello at which it is repeated. A store may list a bell but refuse to return it, and a
 machine without a hello is deleted after ten minutes at the earliest (`bastion.pool.LEAST_BOOT_S`).
 """
 
 _QUIET_S = 20.0
-"""After this long without news, polls are as rare as they get."""
+"""After this long without news, polls are at their slowest."""
 
 _TURN_S = 0.2
 """How long hosts are advanced before facts are sent: calls to a folder finish within a turn."""
@@ -84,7 +84,7 @@ _HOSTS_S = 0.1
 """Longest wait while a host retries something, or waits for long work."""
 
 _WAIT_S = 0.02
-"""Longest wait for an errand, as the keeper may send events meanwhile."""
+"""Longest wait for an errand, since the keeper may send events in the meantime."""
 
 
 class Agent:
@@ -93,7 +93,7 @@ class Agent:
 
     Args:
         store: The bucket.
-        keeper: The living keeper of this machine, and its spool.
+        keeper: The running keeper of this machine, and its spool.
         clock: Time on this machine; `monotonic` is the keeper's clock too.
         settings: The settings of this machine.
         lane: Makes calls to the store.
@@ -101,13 +101,13 @@ class Agent:
         home: The machine's folders.
         ports: Returns a free port.
         say: Writes one line to the agent's log.
-        long_lane: Does work that may take minutes; None: it is done at once.
+        long_lane: Does work that may take minutes; None: it is done immediately.
         engine: Runs containers on this machine; None: there are none.
-        metadata: The metadata server of this machine; None where it has none.
-        begun: What was done and found before the greeting, where a start-up script ran.
-        watch: Tells that there may be new instructions.
+        metadata: The metadata server of this machine; None if it has none.
+        begun: What was done and found before the greeting, if a start-up script ran.
+        watch: Signals that there may be new instructions.
         look_lane: Makes the polls; None: `lane` does.
-        sampler: Looks at what is used of this machine; None: nothing does.
+        sampler: Samples the use of this machine; None: it is not sampled.
     """
 
     def __init__(
@@ -181,19 +181,22 @@ class Agent:
 
     def _bells_of(self, life: int) -> Bells:
         of, wall = self._settings.machine, self._clock.wall
-        # Numbers exceed those of all earlier bells: a life rings less than one bell a second.
+        # Numbers exceed those of all earlier bells: a life rings fewer than one bell per second.
         made = partial(Bells, anew=lambda: int(wall()), say=self._say)
         return made(self._store, self._errands, self._home, machine=of, life=life)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it leaves, is overtaken or upgraded with nothing left to do, or has no bucket."""
+        """
+        Whether it has nothing left to do after leaving, being overtaken or upgraded, or has no
+        bucket.
+        """
         is_ending = self._is_leaving or self._upgrades.is_ready
         return self._removed.is_due or (is_ending and not self._hosts and not self._refused)
 
     @property
     def is_upgraded(self) -> bool:
-        """Whether it ends only for an agent of another build."""
+        """Whether it ends only to be replaced by an agent of another build."""
         return self._upgrades.is_ready and not self._is_leaving
 
     def turn(self) -> bool:
@@ -201,33 +204,33 @@ class Agent:
         Do everything that can be done now; return whether anything changed.
 
         Raises:
-            KeeperGoneError: The keeper has died: begin a new life, with a new agent.
+            KeeperGoneError: The keeper has died: start a new life, with a new agent.
             HomeGoneError: The home was removed: nothing may be sent or started from here.
         """
         self._home.check()
         now = self._clock.monotonic()
         sent = self._errands.sent
-        # 1. What was under way.
+        # 1. Finished errands.
         moved = self._errands.collect(now)
-        # 2. What the keeper saw.
+        # 2. The keeper's events.
         moved |= self._see_keeper(now)
-        # 3. What the bastion wants.
+        # 3. The bastion's instructions.
         if self._watcher.has_news():
             self._instructions.look_now()
         if self._bells.store_time is not None:
             pause_s = self._pause_s(now)
             self._instructions.turn(now, pause_s=pause_s, store_time=self._bells.store_time)
-            moved |= self._errands.collect(now)  # a look into a folder is answered at once
+            moved |= self._errands.collect(now)  # a look into a folder is answered immediately
             for number, instruction, stale in self._instructions.take():
                 self._try_to_obey(number, instruction, now, stale=stale)
         self._long_commands.turn(now)
-        # 4. Every host goes on as far as it can.
+        # 4. Every host advances as far as it can.
         moved |= self._advance_hosts(now)
         self._around.requests.send(self._hosts, now)
         for commands in self._refused:
             commands.turn(now)
         self._refused = [commands for commands in self._refused if not commands.is_done]
-        # 5. What became true is told.
+        # 5. New facts are sent.
         self._bells.turn(now)
         # 6. Housekeeping.
         self._checks.turn(now)
@@ -321,7 +324,8 @@ class Agent:
             if host is None:
                 continue
             if isinstance(event, Exited):
-                # What it left, as a full disk, is told before its devices are free for the next.
+                # A fault such as a full disk is reported before its devices are free for the next
+                # host.
                 self._health.look_now()
             try:
                 host.saw(event, now)
@@ -400,7 +404,7 @@ class Agent:
         self._refused.append(commands)
 
     def _refuse(self, number: int, start: Start, why: str) -> None:
-        """Report that a host is not started: otherwise the bastion would wait for it for ever."""
+        """Report that a host is not started: otherwise the bastion would wait for it forever."""
         of = host_named(start)
         key = key_of(of)
         if key in self._hosts:
@@ -412,7 +416,8 @@ class Agent:
     def _stop(self, number: int, stop: StopHost, now: float) -> None:
         of = host_named(stop)
         key = key_of(of)
-        # A restarted agent must read the stop again: it may be all that ends a held host.
+        # A restarted agent must read the stop again: it may be the only thing that ends a held
+        # host.
         self._instructions.begin(key, number)
         if key in self._hosts:
             self._hosts[key].stop(stop, now)
@@ -438,7 +443,7 @@ class Agent:
         return False
 
     def _pause_s(self, now: float) -> float:
-        """Return the time to the next poll: longer where no news come, or a watch tells them."""
+        """Return the time to the next poll: longer without news, or if a watch reports it."""
         tempo = self._settings.tempo
         longest_s = tempo.idle_s / 2 if self._hosts else tempo.idle_s
         is_told = self._watcher.fileno() >= 0
@@ -446,13 +451,13 @@ class Agent:
         return max(tempo.busy_s, min(longest_s, tempo.idle_s * quiet_s / _QUIET_S))
 
     def _wait_s(self, now: float) -> float:
-        """Return how long nothing needs to be done, unless the keeper sends an event."""
+        """Return how long nothing needs to be done unless the keeper sends an event."""
         next_at = min((host.wake_at for host in self._hosts.values()), default=math.inf)
         shortest_s = min(self._settings.tempo.busy_s, _HOSTS_S)
         return min(self._pause_s(now), max(shortest_s, next_at - now))
 
     def _renew_permit(self) -> None:
-        # Only a written bell counts: an agent that can only read must not run on for ever.
+        # Only a written bell counts: an agent that can only read must not keep running forever.
         proof, permit_s = self._bells.rung_at, self._settings.permit_s
         if permit_s and proof is not None and proof > self._permit_sent_at + permit_s / 8:
             self._permit_sent_at = proof
@@ -472,7 +477,7 @@ class Agent:
         if now < self._lives_at or self._is_leaving:
             return
         self._lives_at = now + _LIVES_S
-        # Lives have no gaps, and a list would cost a fleet more than all its other requests.
+        # Life numbers have no gaps, and a list would cost a fleet more than all its other requests.
         key = layout.life(self._settings.machine, self._keeper.life + 1)
         self._errands.send("lives", partial(is_there, self._store, key), self._saw_life, now=now)
 
@@ -487,7 +492,7 @@ class Agent:
             host.stop_by_agent(StopReason.HOST_LOST, now)
 
     def _watch_cloud(self, now: float) -> None:
-        """Stop what runs when the cloud takes this machine; end the machine if it is an orphan."""
+        """Stop hosts if the cloud takes this machine; end the machine if it is an orphan."""
         if self._cloud is None:
             return
         proofs = (self._began_at, self._bells.rung_at, self._instructions.proof_sent_at)

@@ -20,7 +20,7 @@ def say(line: str) -> None:
     """Write one line with the time to the log; ignore a log that cannot be written."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with suppress(OSError):
-        # Not sys.stderr, which keeps what a full disk refused and fails at the exit.
+        # Not sys.stderr, which keeps the output that a full disk refused and fails at the exit.
         os.write(sys.stderr.fileno(), f"{now} {line}\n".encode(errors="replace"))
         bound(sys.stderr.fileno())
 

@@ -2,8 +2,8 @@
 `python -m bastion agent end`: remove everything of ours from a machine that is returned.
 
 The agent ends first, so nothing new starts. Then the keeper ends, which stops all attempts with
-grace. Then remaining processes are killed by mark and session, and the undo steps of the journal
-are run. The end is recorded in `<home>/ended` once nothing of this home is alive.
+grace. Then the remaining processes are killed by mark and session, and the undo steps of the
+journal are run. `<home>/ended` records the end once no process of this home is alive.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ LOCK = "agent.lock"
 """A file in the home, locked by the agent that serves it; it has the agent's "<pid> <start>"."""
 
 ENDING = "ending"
-"""A file in the home: while it exists, no agent may begin to serve it."""
+"""A file in the home: while it exists, no agent may start to serve it."""
 
 _EXIT_S = 5.0
-"""How long a program may take to exit that has nothing else to do."""
+"""How long a program with nothing else to do may take to exit."""
 
 _PAUSE_S = 0.02
 
 _LAST_LIFE = 10**9
 """
-Above every number an agent wins: a keeper whose agent was killed while starting it ends itself.
+Above every number that an agent wins: a keeper whose agent was killed while starting it then ends
+itself.
 """
 
 
@@ -43,7 +44,7 @@ def end_home(home: Path, *, patience_s: float) -> None:
     """
     End the agent, the keeper and every process of `home`, and mark it as ended.
 
-    It blocks while a process cannot be killed. It may be killed and run again at any point.
+    It blocks while a process cannot be killed. It can be killed and run again at any point.
 
     Args:
         home: The agent's home.
@@ -66,7 +67,7 @@ def _is_ours(lock: IO[str]) -> bool:
     """
     Take the lock that an agent holds while it serves.
 
-    An agent that is only starting has not locked it yet: it will find `ENDING` afterwards.
+    An agent that is still starting has not locked it yet and will find `ENDING` afterwards.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,7 +98,7 @@ def _end_keepers(home: Path, patience_s: float) -> None:
         last = _keeper_process(home)
         if last is not None:
             _is_over(last, _EXIT_S)  # its lock is released when it exits
-        with suppress(ValueError):  # it says so already
+        with suppress(ValueError):  # it is already ending
             Journal(f"{folder}/journal").begin(_LAST_LIFE)
 
 
@@ -110,7 +111,7 @@ def _end_keeper(home: Path, deadline: float) -> None:
             keeper.poll(0.1)
     except KeeperGoneError:
         if time.monotonic() < deadline:
-            return  # it has ended, or does not answer just now
+            return  # it has ended, or does not answer right now
     if process is not None:
         strays.send(process, signal.SIGKILL)
 

@@ -1,5 +1,5 @@
 """
-Errands: calls that the agent makes on other threads, and their continuations on its own.
+Errands: calls that the agent makes on other threads, with continuations on its own thread.
 
 Callers are level-triggered: they `send` the same errand at every turn until it has succeeded. While
 it runs or waits for a retry, `send` does nothing. A `StoreError` does not reach the caller: it only
@@ -23,18 +23,18 @@ _FIRST_RETRY_S = 0.1
 @value
 class LongLanes:
     """
-    Lanes for work that takes longer than the store does, by kind.
+    Lanes for work that takes longer than calls to the store, by kind.
 
-    Images that are pulled for an hour must not hold up what a preempted host keeps, nor the look
-    for a notice of half a minute.
+    An image that is pulled for an hour must not delay the outputs of a preempted host, nor the
+    check for a notice of half a minute.
     """
 
     slow: Lane
-    """For what may take an hour: set-ups, upgrades, checks that an admin asks for."""
+    """For work that may take an hour: set-ups, upgrades, checks that an admin requests."""
     looks: Lane
-    """For looks at the machine, and at what its cloud announces."""
+    """For looks at the machine, and at its cloud's announcements."""
     other: Lane
-    """For what takes minutes: saving outputs, cleaning."""
+    """For work that takes minutes: saving outputs, cleaning."""
 
 
 class _Errand:
@@ -60,12 +60,12 @@ class Errands:
 
     Args:
         lane: Makes calls that take no longer than the store does.
-        long_lane: Does work that may take minutes, so that no call waits behind it; by kind, or
-            all of it.
+        long_lane: Does work that may take minutes, so that no call waits behind it; by kind, or all
+            of it.
         retry_s: Longest pause between two tries.
         say: Writes one line to the agent's log.
-        look_lane: Makes the polls; None: `lane`. A look into a folder is over before a thread would
-            have begun, while a write waits for the disk.
+        look_lane: Makes the polls; None: `lane`. A look into a folder is finished before a thread
+            would have started, while a write waits for the disk.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Errands:
         return moved
 
     def is_calling(self) -> bool:
-        """Whether a call is running, long ones not counted."""
+        """Whether a call is running, excluding long ones."""
         return any(not errand.is_long for errand in self._then.values())
 
     def _fail(self, key: str, error: StoreError, now: float) -> None:
@@ -181,9 +181,9 @@ class Errands:
 
     def _is_away(self, key: str, again_at: float, now: float) -> bool:
         """
-        Whether an errand that has failed is waiting for its next try, or trying.
+        Whether a failed errand waits for its next try, or is being retried.
 
-        One that is not sent again says nothing about the store.
+        An errand that is not sent again says nothing about the store.
         """
         trying = self._then.get(key)
         return now < again_at + self._retry_s or (trying is not None and not trying.is_long)

@@ -61,13 +61,13 @@ class Folders:
 
 @value
 class Marks:
-    """The marks that the processes of a host left."""
+    """The marks left by the processes of a host."""
 
     checkpointed_at: float | None = None
-    """When the checkpoint mark was last touched, by the machine's own clock; None: never."""
+    """When the checkpoint mark was last touched, by the machine's own clock; None if never."""
     finished: bool = False
     report: Mapping[str, float] = field(default_factory=dict)
-    """The numbers reported last."""
+    """The last reported numbers."""
 
 
 @value
@@ -83,7 +83,7 @@ class Word:
 
 
 class HomeGoneError(BastionError):
-    """The home was removed: this machine does not exist any more."""
+    """The home was removed: this machine no longer exists."""
 
 
 class Home(Protocol):
@@ -96,7 +96,7 @@ class Home(Protocol):
 
     def check(self) -> None:
         """
-        Return if the home exists; a new folder in its place is another home.
+        Check that the home exists; a new folder in its place is a different home.
 
         Raises:
             HomeGoneError: It does not exist.
@@ -112,7 +112,7 @@ class Home(Protocol):
         ...
 
     def folders(self, key: str) -> Folders:
-        """Return the folders of a host, made if missing; OSError if they cannot be made."""
+        """Return the folders of a host, created if missing; OSError if they cannot be created."""
         ...
 
     def named(self, key: str) -> Folders:
@@ -128,7 +128,7 @@ class Home(Protocol):
         ...
 
     def word(self, key: str) -> Word:
-        """Return the facts that the codes of its containers do not express."""
+        """Return the facts that the exit codes of its containers do not express."""
         ...
 
     def has_output(self, key: str) -> bool:
@@ -141,9 +141,10 @@ class Home(Protocol):
 
     def leave(self, key: str, *, is_saved: bool) -> None:
         """
-        The host has ended: its folders age from now, and empty ones are deleted at once.
+        Leave a host that has ended: its folders age from now, and empty ones are deleted
+        immediately.
 
-        `is_saved` tells that the bucket has all that it kept.
+        `is_saved` means that the bucket has everything that the host kept.
         """
         ...
 
@@ -155,12 +156,12 @@ class Home(Protocol):
         """
         Delete files that are too old, which may take minutes.
 
-        While the disk takes no more data, folders of hosts whose output is saved go at any age.
-        Times are seconds since 1970 on this machine's own clock.
+        While the disk accepts no more data, folders of hosts whose output is saved are deleted at
+        any age. Times are seconds since 1970 on this machine's own clock.
 
         Args:
             ended: Delete the folders of hosts that ended before this time.
-            needed: Delete those of hosts that ended before this time too, the oldest first, for as
+            needed: Also delete those of hosts that ended before this time, the oldest first, for as
                 long as the disk has little room.
             taken: Delete the Python environments that no host has used since this time.
             spared: Keys of hosts that have not ended: their folders and environments are kept.
@@ -178,7 +179,7 @@ _NUMBER = re.compile(rb"[0-9]{1,12}")
 MAX_NAME = 64
 """Characters of the name of such a number."""
 MAX_REPORTED = 32
-"""Numbers per report that are kept: root holds them."""
+"""Most numbers kept per report: root holds them."""
 
 
 def _last_report(path: str) -> dict[str, float]:
@@ -213,7 +214,7 @@ def _is_text(name: str) -> bool:
 
 _SPECIAL = re.compile(r"[^A-Za-z0-9_./-]|^\.")
 _NAME_BYTES = 255
-"""Of one name in a path, on every file system of Linux. Source: `NAME_MAX` in `limits.h`."""
+"""Longest name in a path, on every Linux file system. Source: `NAME_MAX` in `limits.h`."""
 
 
 @lru_cache(maxsize=1024)
@@ -221,9 +222,9 @@ def _name(key: str) -> str:
     """
     Return the name of a host's folder, one to one.
 
-    Jobs hand their paths to programs to which a percent sign is an instruction, as to ssh, printf
-    and strftime. So there is none, nor a colon, a comma, a blank or an equals sign. The longest
-    names of projects and jobs would make more of it than a file system takes: those end in a
+    Jobs pass their paths to programs such as ssh, printf and strftime, to which a percent sign is
+    an instruction. So the name has no percent sign, colon, comma, blank or equals sign. The longest
+    names of projects and jobs would exceed the limit of a file system: their folder names end in a
     digest.
     """
 
@@ -238,7 +239,7 @@ def _name(key: str) -> str:
 
 
 _CACHE_SHARE = 5
-"""The fraction (one in so many) of the disk for cached code: the rest is for jobs."""
+"""The cached code may use one part in this many of the disk: the rest is for jobs."""
 _CACHE_BYTES = 50 << 30
 """Maximum size of cached code: some hundred trees with their environments."""
 
@@ -250,8 +251,8 @@ class FolderHome:
     Args:
         path: The folder.
         lock: A file in it that stays open for as long as its agent serves; None: no check is made.
-        has_little_room: Whether what runs may soon need more of the disk of a folder.
-        disk_trouble: Why the disk of a folder takes no more data, or an empty string.
+        has_little_room: Whether running jobs may soon need more of a folder's disk.
+        disk_trouble: Why the disk of a folder accepts no more data, or an empty string.
     """
 
     def __init__(
@@ -267,9 +268,9 @@ class FolderHome:
         self._has_little_room = has_little_room
         self._disk_trouble = disk_trouble
         self._saved: set[str] = set()
-        """The folders of hosts that have ended since this agent began, and are saved."""
+        """The folders of hosts that have ended since this agent started, and are saved."""
         self.cache = path / "cache"
-        # An agent before the upgrade named them so; their jobs may still run.
+        # The names before an upgrade of the agent; their jobs may still run.
         self._old = frozenset(name for name in names_in(f"{path}/work") if "%" in name)
 
     def check(self) -> None:
@@ -281,7 +282,7 @@ class FolderHome:
         except (FileNotFoundError, NotADirectoryError):
             is_there = False
         except OSError:
-            return  # a disk that does not answer has not removed the home
+            return  # a disk that does not answer does not mean that the home was removed
         if not is_there:
             raise HomeGoneError(f"home {self._path} was removed: what ran here is killed")
 
@@ -297,7 +298,7 @@ class FolderHome:
 
     def put_number(self, name: str, life: int, number: int) -> bool:
         """
-        See `Home`; a reader sees the old number or the new, even if this process is killed.
+        See `Home`; a reader sees the old number or the new one, even if this process is killed.
 
         A full disk is no reason to stop jobs. The old number then stays, so instructions are read
         again.
@@ -337,7 +338,7 @@ class FolderHome:
         )
 
     def take_back(self, key: str) -> None:
-        """See `Home`; other jobs of that user may have put files there since."""
+        """See `Home`; other jobs of that user may have put files there since then."""
         base = self._base(key)
         with contextlib.suppress(FileNotFoundError):
             if os.lstat(base).st_uid != os.geteuid():
@@ -353,7 +354,7 @@ class FolderHome:
         )
 
     def word(self, key: str) -> Word:
-        """See `Home`; the job can write it too, and its writer be killed while writing."""
+        """See `Home`; the job can write it too, and its writer may be killed while writing."""
         try:
             said = json.loads(read_start(f"{self._base(key)}/container.json", MAX_WORD_BYTES))
             # JSON can contain lone surrogates.
@@ -371,7 +372,7 @@ class FolderHome:
         try:
             return not is_empty(f"{self._base(key)}/output")
         except OSError:
-            return True  # saving looks again, and reports why it cannot
+            return True  # saving checks again, and reports why it cannot
 
     def forget_secrets(self, key: str) -> None:
         """See `Home`."""
@@ -394,7 +395,7 @@ class FolderHome:
         return self._disk_trouble(self._path) or unwell(self._path)
 
     def clean(self, *, ended: float, needed: float, taken: float, spared: frozenset[str]) -> None:
-        """See `Home`; if there is too much cached code, delete the least recently used as well."""
+        """See `Home`; if there is too much cached code, also delete the least recently used."""
         if self.cache.exists():
             from bastion.agent.machine.environment_cache import clean as clean_environments
             from bundler.copies.kept import evict
@@ -405,7 +406,7 @@ class FolderHome:
         kept = {self._folder(key) for key in spared}
         work = f"{self._path}/work"
         made = [(_made_at(f"{work}/{name}"), name) for name in names_in(work) if name not in kept]
-        # None: its host has just left it, empty.
+        # None: its host has just left it empty.
         for at, name in sorted((at, name) for at, name in made if at is not None):
             is_needed = at < needed and self._has_little_room(self._path)
             if at < ended or is_needed or (name in self._saved and self._disk_trouble(self._path)):

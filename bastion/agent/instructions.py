@@ -2,10 +2,10 @@
 Instructions to a keeper life, in batches that are read by number: one read of a known key each.
 
 Every instruction is idempotent, so reading one twice is harmless. The home keeps the number up to
-which all instructions are done, so that a restarted agent need not read all of them. A batch that
-cannot be read or is another life's is logged and stepped over; one that is too old starts nothing,
+which all instructions are done, so a restarted agent need not read all of them. A batch that cannot
+be read or belongs to another life is logged and skipped. A batch that is too old starts nothing,
 and the hosts that it should have started end as lost. A batch of a newer Bastion is skipped too,
-but counts as not done: a newer agent reads it again, with all after it.
+but counts as not done: a newer agent reads it again, with all later ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST = 1
 """Number of the first batch of a life: the committed count of batches after it is allocated."""
 
 _AT_ONCE = 64
-"""Most batches read at once, so that a long backlog does not delay its first start."""
+"""Most batches read together, so that a long backlog does not delay its first start."""
 
 _SAVE_S = 1.0
 """Batches between two saves of the number; at most this many are read twice."""
@@ -83,7 +83,7 @@ class Instructions:
     def turn(self, now: float, *, pause_s: float, store_time: tuple[float, float]) -> None:
         """Look for the next batches, `pause_s` after the last look that found none."""
         if self._is_lost:
-            # The oldest are deleted in time: the first that stands need not be the first of all.
+            # The oldest are deleted over time: the first existing one may not be the first of all.
             look = partial(_oldest, self._store, self._machine, self._life)
             self._errands.send("instructions", look, self._found_oldest, now=now, is_look=True)
         elif now >= self._look_at and self._errands.is_free("instructions", now):
@@ -98,18 +98,18 @@ class Instructions:
 
     def take(self) -> tuple[tuple[int, Instruction, str], ...]:
         """
-        Return the instructions since the last call, each with the number of its batch, and why it
-        is too old to start anything, or an empty string.
+        Return the instructions since the last call, each with the number of its batch and why it is
+        too old to start anything, or an empty string.
         """
         arrived, self._arrived = self._arrived, []
         return tuple(arrived)
 
     def begin(self, key: str, number: int) -> None:
-        """Batch `number` counts as open until `settle(key)`."""
+        """Count batch `number` as open until `settle(key)`."""
         self._open.setdefault(key, number)
 
     def settle(self, key: str) -> None:
-        """What `key` stands for would be found again without its instruction."""
+        """Settle `key`, which would now be found again without its instruction."""
         self._open.pop(key, None)
 
     def _found_oldest(self, number: int) -> None:
@@ -148,7 +148,7 @@ class Instructions:
 
 
 def _oldest(store: ObjectStore, machine: str, life: int) -> int:
-    """The number of the first batch of this life that stands, or of the first that will."""
+    """Return the number of this life's first existing batch, or of the first to be written."""
     for entry in store.list(layout.folder_of(layout.instructions(machine, life, _FIRST)), limit=1):
         found = layout.parse_instructions(entry.key)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Keeper lives: connect to a living keeper, or win the next number for a new one."""
+"""Keeper lives: connect to a running keeper, or win the next number for a new one."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def begin_life(
     spawn: Callable[[int], KeeperAndSpool],
 ) -> KeeperAndSpool:
     """
-    The keeper of `machine`: the one that lives, or a new one with the next number.
+    Return the keeper of `machine`: the running one, or a new one with the next number.
 
     Args:
         store: The bucket.
         machine: Its name.
-        boot_id: Of the running kernel.
-        nonce: Gives a fresh `write_id`.
-        connect: Connects to the living keeper; `KeeperGoneError` when there is none.
+        boot_id: The id of the running kernel's boot.
+        nonce: Returns a fresh `write_id`.
+        connect: Connects to the running keeper; `KeeperGoneError` if there is none.
         spawn: Starts the keeper of a life; what older lives left is dead when it returns.
 
     Raises:
-        StoreError: Out of reach or in doubt; try again. A number may stay without a keeper then,
-            which does no harm.
+        StoreError: The store is unreachable or the result is in doubt; try again. A number may then
+            stay without a keeper, which is harmless.
         KeeperError: No keeper can be started.
     """
     try:
@@ -67,10 +67,10 @@ def _newest(store: ObjectStore, machine: str) -> int:
 
 def is_there(store: ObjectStore, key: str) -> bool:
     """
-    Whether the life with this key was begun, however little of it can be read.
+    Whether the life with this key was started, even if its register is unreadable.
 
     Raises:
-        StoreError: Out of reach; try again.
+        StoreError: The store is unreachable; try again.
     """
     try:
         store.read(key, limit_bytes=REGISTER_BYTES)

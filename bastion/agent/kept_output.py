@@ -1,9 +1,9 @@
 """
-What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same wherever the next one runs.
+What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same on every machine.
 
-How it lies in the bucket is drawn in `bastion.records.reports.output`. Saving sends what is not
-there yet, then the list of files. Restoring takes the newest list of each host of each replica and
-lays them over each other, older attempts first; within one attempt the first replica's file wins.
+`bastion.records.reports.output` draws its layout in the bucket. Saving sends the missing parts,
+then the list of files. Restoring takes the newest list of each host of each replica and applies
+them in order, older attempts first; within one attempt the first replica's file wins.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from bastion.store.port import ObjectStore
 from bundler.lanes import in_lanes
 
 LANES = 4
-"""Parts that are sent or read at once, of 16 MiB each at most; as many more wait in memory."""
+"""Parts that are sent or read together, at most 16 MiB each; as many more wait in memory."""
 
 _SMALL_BYTES = 64 << 10
-"""Below it, sending is as cheap as asking whether it is there."""
+"""Below this size, sending a part is as cheap as checking whether it is there."""
 
 
 class PartlyKeptError(BastionError):
-    """Some of an output may not be read; all else of it is kept."""
+    """Some of an output must not be read; everything else of it is kept."""
 
     def __init__(self, locked: Sequence[str], *, kept: int) -> None:
         more = f" and {len(locked) - 1:,} more" if len(locked) > 1 else ""
@@ -53,16 +53,17 @@ class PartlyKeptError(BastionError):
 
 def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     """
-    Keep what is in `directory`; how many files that were.
+    Keep the files in `directory`; return how many there were.
 
     Files that change while they are read are kept as they were read, up to the size that they had.
-    Left out is what `files_below` leaves out: links, special files, what is deleted meanwhile,
-    names that are not text, folders too deep and files larger than their disk. Nothing is written
-    for an empty directory. The list gets `number`, or one above all that this host has written.
+    It leaves out what `files_below` leaves out: links, special files, files deleted in the
+    meantime, names that are not text, folders too deep and files larger than their disk. Nothing is
+    written for an empty directory. The list gets `number`, or one above all that this host has
+    written.
 
     Raises:
-        PartlyKeptError: Something may not be read; all else is kept.
-        StoreError: Out of reach or in doubt; try again.
+        PartlyKeptError: Something must not be read; everything else is kept.
+        StoreError: The store is unreachable or the result is in doubt; try again.
         OSError: Something else cannot be read; nothing is kept.
     """
     locked: list[str] = []
@@ -79,7 +80,7 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
 
 
 def _next_key(store: ObjectStore, of: HostFact, number: int) -> str:
-    """Return the key of a list that counts as the newest, also after a clock was set back."""
+    """Return the key of a list that counts as the newest, even after a clock was set back."""
     key_of = partial(
         layout.saved_output, of.project, of.job, of.attempt, replica=of.replica, host=of.host
     )
@@ -93,19 +94,19 @@ def _next_key(store: ObjectStore, of: HostFact, number: int) -> str:
 
 def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
     """
-    Fill `directory` with what the job's earlier attempts kept; how many files that were.
+    Fill `directory` with what the job's earlier attempts kept; return the number of files.
 
     Raises:
-        RecordError: What stands there is no such list, names a file outside the directory, or
-            misses its bytes.
-        StoreError: Out of reach; try again.
+        RecordError: A stored object is no such list, names a file outside the directory, or its
+            bytes are missing.
+        StoreError: The store is unreachable; try again.
         OSError: A file cannot be written.
     """
     wanted: dict[str, SavedFile] = {}
     for key in _newest(store, of):
         for file in read_saved(store, key).files:
             wanted[file.path] = file
-    # What is a file on one host and a folder on another is a folder.
+    # A path that is a file on one host and a folder on another becomes a folder.
     folders = {str(above) for path in wanted for above in PurePosixPath(path).parents}
     files = [file for path, file in wanted.items() if path not in folders]
     digests = (digest for file in files for digest in file.parts)
@@ -117,7 +118,7 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
 
 
 def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
-    """The newest list of every host of earlier attempts, in the order they lie over each other."""
+    """Return the newest list of every host of earlier attempts, in the order of restoring."""
     newest: dict[tuple[int, int], tuple[int, int, str]] = {}
     for named, entry in saved_lists(store, of.project, of.job):
         if named.attempt < of.attempt:
@@ -129,18 +130,18 @@ def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
 
 
 def _parts(found: Iterable[OpenFile], files: list[SavedFile]) -> Iterator[tuple[str, bytes]]:
-    """Every part of every file with its digest; a file is in `files` once its parts were given."""
+    """Yield every part of every file with its digest; adds a file to `files` after its parts."""
     for each in found:
         digests, size = [], 0
         with os.fdopen(each.handle, "rb", closefd=False) as file:
-            # A file that grows as fast as it is read has no end: what it had when it was opened
-            # counts.
+            # A file that grows as fast as it is read has no end: its size when it was
+            # opened counts.
             while data := file.read(min(PART_BYTES, each.size - size)):
                 size += len(data)
                 digests.append(hashlib.sha256(data).hexdigest())
                 yield digests[-1], data
                 if len(data) < PART_BYTES:
-                    break  # of a file that shrinks meanwhile, only its last part may be short
+                    break  # of a shrinking file, only its last part may be short
         saved = SavedFile(
             path=each.path, parts=tuple(digests), executable=each.executable, size=size
         )
@@ -148,7 +149,7 @@ def _parts(found: Iterable[OpenFile], files: list[SavedFile]) -> Iterator[tuple[
 
 
 def _send(store: ObjectStore, of: HostFact, part: tuple[str, bytes]) -> None:
-    """Put a part into the bucket, unless it is there."""
+    """Put a part into the bucket, unless it is already there."""
     digest, data = part
     key = layout.output_content(of.project, of.job, digest)
     if len(data) < _SMALL_BYTES or not _stands(store, key):

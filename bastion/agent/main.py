@@ -1,8 +1,8 @@
 """
 `python -m bastion agent`: the agent as a program.
 
-One agent serves a home at a time; its lock is released with its process. SIGTERM ends it at once
-and leaves keeper and jobs running: the next agent continues.
+One agent serves a home at a time; its lock is released with its process. SIGTERM ends it
+immediately and leaves keeper and jobs running: the next agent continues.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _LONG_WORKERS = 3
 """Threads for set-ups, and for outputs: more would only share one network."""
 
 _LOOK_WORKERS = 3
-"""Threads for looks at devices, at what is used, and at the cloud's notices: one for each."""
+"""Threads for checks of devices, samples of use, and the cloud's notices: one for each."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -82,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
     """
     if list(argv[:1]) == ["end"]:
         return _end(argv[1:])
-    # Ctrl-C in a terminal ends an agent like SIGTERM: at once.
+    # Ctrl-C in a terminal ends an agent like SIGTERM: immediately.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     hide_memory()
     said = _parser().parse_args(argv)
@@ -102,7 +102,7 @@ def main(argv: Sequence[str]) -> int:
 
 def settings_of(said: argparse.Namespace) -> AgentSettings:
     """
-    Return the settings that a command line gives.
+    Return the settings on a command line.
 
     Raises:
         SpecError: A resource or label is malformed, or jobs cannot run as the named user.
@@ -191,7 +191,7 @@ def _end(argv: Sequence[str]) -> int:
 
 
 def _begin(store: ObjectStore, settings: AgentSettings, home: Path, folder: FolderHome) -> int:
-    """Begin the machine where a start-up script made it, and serve it."""
+    """Prepare the machine if a start-up script created it, and serve it."""
     clock = SystemClock()
     metadata = metadata_of(settings.cloud, settings.environ)
     if metadata is not None and settings.cloud == "gce":
@@ -227,7 +227,8 @@ def _serve(
     ports = Ports()
     while True:
         lane = ThreadLane("store", workers=_WORKERS)
-        # A look into a folder is over before a thread would have begun; a write waits for the disk.
+        # A look into a folder is over before a thread would have started; a write waits for the
+        # disk.
         look_lane: Lane = InlineLane() if is_folder else lane
         long_lanes = LongLanes(
             slow=ThreadLane("work", workers=_LONG_WORKERS),
@@ -322,7 +323,7 @@ def _keeper(
 
 
 def _kill_all(keeper: KeeperClient) -> None:
-    """Kill all attempts at once, without notice: the machine is being removed."""
+    """Kill all attempts immediately, without notice: the machine is being removed."""
     with suppress(KeeperGoneError):
         for state in keeper.attempts():
             if isinstance(state, Running):
@@ -412,7 +413,7 @@ def _pair(field: str, text: str) -> tuple[str, str]:
 
 @contextmanager
 def _locked(home: Path) -> Iterator[IO[str]]:
-    """Hold the home by a lock on this file for as long as the process lives."""
+    """Hold the home by a lock on this file for as long as the process runs."""
     with (home / LOCK).open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -455,9 +456,9 @@ def _nonce() -> str:
 
 
 def _own_address() -> str:
-    """Return the address of this machine in its network; loopback where it is in none."""
+    """Return the address of this machine in its network; loopback if it is in none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        # Connecting a datagram socket sends nothing: it only asks the routing table.
+        # Connecting a datagram socket sends nothing: it only queries the routing table.
         # Source: 192.0.2.1 is TEST-NET-1 of RFC 5737.
         try:
             probe.connect(("192.0.2.1", 9))

@@ -14,17 +14,21 @@ from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
 OLDEST_BATCH_S = 7 * 86400.0
-"""Instructions older than this are refused: registers are kept at least 30 days after a result,
-so an instruction that is obeyed always meets the register that fences it."""
+"""
+Instructions older than this are refused. Registers are kept at least 30 days after a result, so an
+instruction that is obeyed always meets the register that fences it.
+"""
 
 KEEP_ENVIRONMENT_S = 7 * 86400.0
 """How long a Python environment is kept after its last use by a host."""
 
 
 Cloud = Literal["", "gce", "ec2", "slurm", "kubernetes"]
-"""Slurm and Kubernetes have none: what they tell a machine lies in its folder."""
+"""
+The kind of metadata server of this machine; empty if it has none.
 
-"""The kind of metadata server of this machine; empty: it has none."""
+Slurm and Kubernetes have no server: their notices to a machine are in its folder.
+"""
 
 
 @value
@@ -36,7 +40,7 @@ class Tempo:
     idle_s: float
     """The same after 20 s without instructions; half of it while a host runs."""
     retry_s: float
-    """Longest pause between tries while the store is out of reach."""
+    """Longest pause between tries while the store is unreachable."""
     logs: Pace
 
 
@@ -89,11 +93,11 @@ class AgentSettings:
     run_as: RunAs | None = None
     """That user, if it is not the agent's own."""
     root_url: str = ""
-    """Of the bucket; what is new below it is watched where that is possible."""
+    """The URL of the root; writes below it are watched if possible."""
     tempo: Tempo = FOLDER
     permit_s: float = 0.0
     """
-    How long processes may run without a round trip to the store; 0: for ever, because a provider
+    How long processes may run without a round trip to the store; 0: forever, because a provider
     confirms deletions of the machine.
     """
     heartbeat_s: float = 0.0
@@ -101,29 +105,29 @@ class AgentSettings:
     keep_work_s: float = 7 * 86400.0
     """How long work directories are kept after their job."""
     git_key_file: str = ""
-    """Private key for repositories reached by ssh; empty: what ssh finds itself."""
+    """Private key for repositories over ssh; empty: the key that ssh finds itself."""
     git_known_hosts: str = ""
-    """Hosts that are trusted, in ssh's format; empty: what ssh finds itself."""
+    """Trusted hosts, in ssh's format; empty: the hosts that ssh finds itself."""
     secrets_dir: str = "/etc/bastion/secrets"
     """The folder of `file:` secrets; a job gets no file from outside it."""
     secret_sources: tuple[SecretRule, ...] = ()
     """
-    The sources that this machine reads for projects, beside the files in a project's own folder;
+    The sources that this machine reads for projects, besides the files in a project's own folder;
     empty: only those files.
     """
     boot: str = ""
     """The folder of the start-up script that started this agent; empty: another program did."""
     begin: str = ""
-    """The folder of what is done and looked at before the greeting, where no script ran."""
+    """The folder of the steps and checks before the greeting, if no script ran."""
     cloud: Cloud = ""
     devices: Mapping[str, int] = field(default_factory=dict)
-    """The accelerators whose health is watched, by type; empty: none is."""
+    """The accelerators whose health is watched, by type; empty if none."""
     respects_foreign: bool = False
-    """Whether devices that processes of others hold get no job."""
+    """Whether devices that foreign processes hold get no job."""
     tpu: Mapping[str, str] = field(default_factory=dict)
-    """Variables that tell libtpu of the TPUs of this machine."""
+    """Variables that describe the TPUs of this machine to libtpu."""
     orphan_timeout_s: float = 0.0
-    """How long an idle machine lives while its store is out of reach; 0: for ever."""
+    """How long an idle machine lives while its store is unreachable; 0: forever."""
     home: str = ""
     """The agent's folder on this machine, its true path."""
     engine_socket: str = ""

@@ -54,9 +54,7 @@ _CONNECTIONS = 32
 """Connections kept open: as many as the lanes of one bastion use at once."""
 
 _PAUSE_AFTER_429_S = 1.1
-"""
-Google accepts one write per second for one object. Source: Cloud Storage, "Quotas and limits".
-"""
+"""Google accepts one write per second per object. Source: Cloud Storage, "Quotas and limits"."""
 
 LONGEST_PAUSE_S = 30.0
 """Longest pause that a server can ask for: the length of a lease on a cloud store."""
@@ -71,9 +69,7 @@ _CHUNK_BYTES = 1 << 20
 """Bytes received between two checks of the deadline and the limit."""
 
 _ANSWER_BYTES = 16 << 20
-"""
-Longest answer that is not an object: a page of 1,000 entries is below 3 MB, as a name has 1 kB.
-"""
+"""Longest answer that is not an object: a page of 1,000 entries is below 3 MB."""
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 

@@ -1,4 +1,4 @@
-"""From the start of the agent of a new machine to its greeting."""
+"""From the start of a new machine's agent to its greeting."""
 
 from __future__ import annotations
 
@@ -21,55 +21,55 @@ from bastion.store.port import ObjectStore
 from bastion.value import value
 
 FAILED = "failed"
-"""In the folder of the start-up script: this machine cannot be begun, and is not tried again."""
+"""A file in the folder of the start-up script: this machine failed to start, and is not retried."""
 LEFT = "left"
-"""There: the agent was told to leave, and is not started again."""
+"""A file there: the agent was told to leave, and is not started again."""
 _STEPS = "steps.json"
 _BELL_TRIES = 6
 _BURN_S = 600.0
 _PASSED = "burn-passed"
 _NO_LIFE = 0
-"""The life of a machine whose keeper never began: its bells come before those of all lives."""
+"""The life of a machine whose keeper never started: its bells come before those of all lives."""
 
 
 @value
 class Begun:
-    """What a new machine tells in its greeting."""
+    """What a new machine reports in its greeting."""
 
     steps: tuple[BootStep, ...] = ()
     report: DeviceReport = DeviceReport()
     foreign: DeviceReport = DeviceReport()
-    """The devices that processes of others hold."""
+    """The devices that foreign processes hold."""
     clock: str = ""
-    """What is wrong with its clock; empty if nothing is known to be."""
+    """What is wrong with its clock; empty if nothing is known to be wrong."""
     burn: str = ""
-    """How its burn failed; empty where it passed, or none is asked for."""
+    """How its burn failed; empty if it passed, or if there is none."""
 
 
 NOTHING_BEGUN = Begun()
-"""Of a machine that has nothing to do or to look at before its greeting."""
+"""For a machine that has nothing to do or to check before its greeting."""
 
 
 @value
 class BeginSettings:
-    """What `boot.json` of the start-up script says about the begin of the machine."""
+    """The part of the start-up script's `boot.json` for the start of the machine."""
 
     folder: Path
     setup: tuple[str, ...] = ()
     devices: Mapping[str, int] = field(default_factory=dict)
-    """The accelerators that are looked at, by type; empty: none are."""
+    """The accelerators to check, by type; empty: none."""
     burn: str = ""
-    """A command that puts load on the devices and fails where one does not bear it."""
+    """A command that puts load on the devices and fails if one does not withstand it."""
     respects_foreign: bool = False
-    """Whether devices that processes of others hold get no job."""
+    """Whether devices that foreign processes hold get no job."""
 
 
 class BeginError(BastionError):
-    """This machine cannot be begun, and the bastion was told."""
+    """This machine cannot be started, and the bastion was told."""
 
 
 def begin_settings(folder: Path, resources: Mapping[str, int]) -> BeginSettings:
-    """Return what `boot.json` in `folder` says; `resources` are declared."""
+    """Return the settings in `boot.json` in `folder`; `resources` are the declared ones."""
     said: dict[str, Any] = json.loads((folder / "boot.json").read_text())
     health = said.get("health", {})
     return BeginSettings(
@@ -89,7 +89,7 @@ def begin(
     say: Callable[[str], None],
 ) -> Begun:
     """
-    Run the pool's commands and check the machine's health; what the greeting tells.
+    Run the pool's commands and check the machine's health; return the facts for the greeting.
 
     Raises:
         BeginError: A command failed; the bastion was told its output, if it could be reached.
@@ -120,9 +120,9 @@ def _report(settings: BeginSettings) -> DeviceReport:
 
 def burnt(command: str, folder: Path) -> str:
     """
-    Run the pool's burn unless it passed here before; how it failed, or empty.
+    Run the pool's burn unless it has passed here before; return how it failed, or empty.
 
-    An agent that begins again may have jobs, which a second load would disturb.
+    After a restart of the agent there may be jobs, which a second load would disturb.
     """
     if not command or _has_passed(command, folder):
         return ""
@@ -137,7 +137,7 @@ def burnt(command: str, folder: Path) -> str:
 
 
 def pass_burn(command: str, folder: Path) -> None:
-    """Note that `command` has passed: it is not run again before a greeting."""
+    """Record that `command` has passed, so that it is not run again before a greeting."""
     (folder / _PASSED).write_text(command)
 
 
@@ -147,7 +147,7 @@ def _has_passed(command: str, folder: Path) -> bool:
 
 
 def _taken_steps(folder: Path) -> list[BootStep]:
-    """The steps of the start-up script; they are told once, not again when an agent restarts."""
+    """Return the steps of the start-up script; reported once, not after a restart of the agent."""
     path = folder / _STEPS
     try:
         said = json.loads(path.read_text())
@@ -165,7 +165,7 @@ def _tell(
         try:
             store.create(key, encode(Bell(facts=(fact,))))
         except ConflictError:
-            return  # an earlier try of ours landed
+            return  # an earlier try succeeded
         except StoreError as error:
             say(f"the bastion could not be told: {error.in_a_line}")
             clock.sleep(2.0**tried)

@@ -17,15 +17,15 @@ _CLEAN_WHEN_FULL_S = 30.0
 
 _KEEP_WHEN_FULL_S = 3600.0
 """
-How long the folders of ended jobs stay at least while the disk has little room: their output is in
-the bucket, and what runs needs the room.
+Minimum time for which the folders of ended jobs stay while the disk has little room: their output
+is in the bucket, and running jobs need the room.
 """
 
 _CLEANINGS = 10
 """Minimum number of cleanings in the time that folders are kept."""
 
 _LEAST_CLEAN_S = 1.0
-"""Shortest time between two cleanings if folders are hardly kept: each looks at every folder."""
+"""Shortest time between two cleanings if folders are kept briefly: each looks at all folders."""
 
 
 class Cleaning:
@@ -46,11 +46,11 @@ class Cleaning:
         self._every_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, self._keep_s / _CLEANINGS))
         self._clean_at = clock.monotonic() + self._every_s
         self.is_due = False
-        """Whether the next turn cleans, whatever the time."""
+        """Whether the next turn cleans, even if the time has not come."""
         self._spared: frozenset[str] = frozenset()
 
     def turn(self, now: float, spared: Collection[str], *, is_full: bool) -> None:
-        """Clean when it is time, and more where the machine can start nothing."""
+        """Clean when it is time, and more if the machine can start nothing."""
         left, self._spared = self._spared.difference(spared), frozenset(spared)
         if left and is_full:
             self.is_due = True  # their files may be what fills the disk

@@ -1,4 +1,4 @@
-"""The clock of a machine, held against the bucket's before the greeting."""
+"""The clock of a machine, compared with the bucket's before the greeting."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bastion.store.port import ObjectStore
 
 MAX_CLOCK_OFF_S = 60.0
 """
-The bastion trusts no machine's clock, but jobs do: certificates, signed requests (S3 refuses those
-that are 15 minutes off) and files of several hosts.
+The bastion trusts no machine's clock, but jobs do: for certificates, signed requests (S3 refuses
+those that are 15 minutes off) and files of several hosts.
 """
 _TRIES = 3
 
@@ -27,9 +27,9 @@ def clock_trouble(off_s: float) -> str:
 
 def look_at_clock(store: ObjectStore, machine: str, life: int, clock: Clock) -> str:
     """
-    Return what is wrong with the clock of this machine, or empty where that cannot be told now.
+    Return what is wrong with the clock of this machine, or empty if that cannot be determined now.
 
-    It writes a bell without news, for only an object that was just written tells the bucket's time.
+    It writes a bell without news, because only a newly written object shows the bucket's time.
     """
     for tried in range(_TRIES):
         before = clock.wall()

@@ -1,10 +1,10 @@
 """
 Whether the accelerators of this machine are those that its pool declares, and whether they work.
 
-GPUs are asked of the driver's library, by `nvml`, where this Python has `nvidia-ml-py`, else of
-`nvidia-smi`, which comes with their driver. The kernel's log tells of XIDs; where it cannot be
-read, as in a container, the library tells of those that happen during the look. TPUs and Neuron
-devices are counted by their device files.
+GPUs are read through the driver's library, by `nvml`, if this Python has `nvidia-ml-py`, else
+through `nvidia-smi`, which comes with the driver. XIDs are in the kernel's log; if it cannot be
+read, for example in a container, the library reports those that occur during the look. TPUs and
+Neuron devices are counted by their device files.
 
 Source: docs.nvidia.com/deploy/xid-errors; `nvidia-smi --help-query-gpu`.
 """
@@ -40,11 +40,11 @@ QUERY = (
     "temperature.gpu",
     "clocks_throttle_reasons.hw_thermal_slowdown",
 )
-"""What is asked of each GPU, in this order."""
+"""The fields that are queried for each GPU, in this order."""
 XID_S = 5.0
-"""How long a look waits for XIDs where the kernel's log cannot be read."""
+"""How long a look waits for XIDs if the kernel's log cannot be read."""
 SMI_S = 60.0
-"""Longest answer of nvidia-smi: without a persistent driver eight GPUs are started first."""
+"""Longest answer of nvidia-smi: without persistence mode, eight GPUs are started first."""
 
 FATAL_XIDS: Mapping[int, str] = {
     46: "it stopped processing",
@@ -57,23 +57,23 @@ FATAL_XIDS: Mapping[int, str] = {
     119: "its system processor does not answer",
     120: "its system processor failed",
 }
-"""Errors of a device, and of no program: those mend at a reset of the device, or never."""
+"""Errors of a device, not of a program: they end with a reset of the device, or never."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d{1,4})")
 
 
 @value
 class DeviceReport:
-    """What is wrong with devices; all empty where nothing is."""
+    """Faults of devices; all fields are empty if there are none."""
 
     bad: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     text: str = ""
-    """Why those are bad."""
+    """Why these devices are bad."""
     unwell: str = ""
     """Why the whole machine must not be used: it does not have what its pool declares."""
 
 
 def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
-    """Compare the devices of this machine with those that are `declared`, by type."""
+    """Compare the devices of this machine with the `declared` ones, by type."""
     gpus = {kind: declared[kind] for kind in gpu_types(declared)}
     counted = _count_problem(declared, _device_files())
     if counted or not gpus:
@@ -92,7 +92,7 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
 
 
 def _answer(name: str, command: list[str]) -> str | DeviceReport | None:
-    """What a program says of the GPUs, or that it fails; None where it is not there."""
+    """Return a program's output about the GPUs, or its failure; None if it does not exist."""
     try:
         done = answer_of(command, timeout_s=SMI_S)
     except FileNotFoundError:
@@ -111,9 +111,9 @@ def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> Devi
     """
     Judge GPUs by the answer to `QUERY` and the kernel's log; pure.
 
-    Indices of a type are counted from 0 within the type, in the order of the bus, as devices are
-    handed out; the types follow each other there. Where several types are none of a product, the
-    machine is judged by their count alone.
+    Indices are counted from 0 within each type, in the order of the bus, in which devices are
+    assigned; the types follow each other in that order. If there are several types and one is not a
+    product, only the count is checked.
     """
     rows = [[part.strip() for part in line.split(",")] for line in table.splitlines() if line]
     rows = [row for row in rows if len(row) == len(QUERY)]
@@ -141,7 +141,7 @@ def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> Devi
 
 
 def _fault(row: list[str], xids: Mapping[str, int]) -> str:
-    """What is wrong with one GPU, in a few words."""
+    """Return what is wrong with one GPU, in a few words."""
     *_, bus, ecc, remap, heat, slow = row
     xid = xids.get(_bus(bus))
     if xid is not None:
@@ -156,18 +156,18 @@ def _fault(row: list[str], xids: Mapping[str, int]) -> str:
 
 
 def _xids(kernel_log: str) -> dict[str, int]:
-    """The last fatal XID of each GPU, by its place on the bus."""
+    """Return the last fatal XID of each GPU, by its place on the bus."""
     told = ((_bus(found[1]), int(found[2])) for found in _XID.finditer(kernel_log))
     return {bus: xid for bus, xid in told if xid in FATAL_XIDS}
 
 
 def _bus(place: str) -> str:
-    """`00000000:0A:00.0` of nvidia-smi and `0000:0a:00` of the kernel, as one text."""
+    """Return nvidia-smi's `00000000:0A:00.0` and the kernel's `0000:0a:00` in one form."""
     return ":".join(place.lower().partition(".")[0].split(":")[-2:])
 
 
 def _is_named(kind: str, product: str) -> bool:
-    """Whether a product may be meant by a resource type: only types that are products are read."""
+    """Whether a resource type may mean a product; a type that is not a product may mean any."""
     if not is_named_like_product(kind):
         return True
     return plain(kind) in re.sub(r"[^a-z0-9]", "", product.lower())
@@ -183,7 +183,7 @@ def _count_problem(declared: Mapping[str, int], files: Mapping[str, int]) -> str
 
 def _device_files(dev: Path = Path("/dev")) -> dict[str, int]:
     """
-    How many accelerators have a device file.
+    Return how many accelerators have a device file.
 
     Source: jax/_src/hardware_utils.py, for `/dev/accel<n>` and `/dev/vfio/<n>`; AWS Neuron
     documentation for `/dev/neuron<n>`.
@@ -198,7 +198,7 @@ def _numbered(folder: Path, prefix: str) -> int:
 
 
 def _kernel_log() -> str:
-    """The kernel's log; empty where it may not be read."""
+    """Return the kernel's log; empty if it must not be read."""
     said = []
     try:
         handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -207,9 +207,9 @@ def _kernel_log() -> str:
     try:
         while True:
             try:
-                said.append(os.read(handle, 8192))  # one record a call
+                said.append(os.read(handle, 8192))  # one record per call
             except BrokenPipeError:
-                continue  # it was overwritten meanwhile: the next one follows
+                continue  # it was overwritten in the meantime: the next one follows
     except OSError:
         return b"".join(said).decode(errors="replace")
     finally:

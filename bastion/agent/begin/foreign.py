@@ -1,8 +1,8 @@
 """
-Devices that processes of others hold: no job is placed there until those have ended.
+Devices that foreign processes hold: no job is placed on them until those processes have ended.
 
-A driver counts its devices from 0, and a machine hands out each type from 0: `gpu_types` has where
-each type begins.
+A driver counts its devices from 0, and a machine counts each type from 0: `gpu_types` has where
+each type starts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bastion.catalog import units_a_chip
 from bastion.records.reports.usage import ForeignProcess
 
 _MOST_NAMED = 8
-"""Processes of one report that are told with what they hold."""
+"""Most processes that one report lists with the devices that they hold."""
 NO_HOLDERS = DeviceReport()
 
 
 def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int]) -> DeviceReport:
-    """Return which `declared` devices others hold, and in words what holds them."""
+    """Return which `declared` devices foreign processes hold, and a text about these processes."""
     firsts = {**dict.fromkeys(TPUS & declared.keys(), 0), **gpu_types(declared)}
     holders: dict[tuple[str, int], ForeignProcess] = {}
     for process in foreign:
@@ -50,7 +50,7 @@ def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int])
 
 
 def both(first: DeviceReport, second: DeviceReport) -> DeviceReport:
-    """Return one report of what two say."""
+    """Return two reports combined in one."""
     kinds = dict.fromkeys([*first.bad, *second.bad])
     bad = {
         kind: tuple(sorted({*first.bad.get(kind, ()), *second.bad.get(kind, ())})) for kind in kinds

@@ -1,4 +1,4 @@
-"""What works on this machine, told when it changes: disk, descriptors, memory and devices."""
+"""The health of this machine, reported when it changes: disk, descriptors, memory and devices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bastion.records.reports.facts import Health
 from bastion.records.reports.usage import ForeignProcess
 
 _LOOK_S = 10.0
-"""Between two looks at disk, descriptors and memory: some microseconds each."""
+"""Between two checks of disk, descriptors and memory: some microseconds each."""
 _LOOK_UNWELL_S = 1.0
 """The same on a machine on which nothing starts."""
 _DEVICES_S = 60.0
-"""Between two looks at devices: nvidia-smi takes up to seconds, beside the agent's own thread."""
+"""Between two checks of devices: nvidia-smi takes up to seconds, on a thread of its own."""
 
 
 class HealthWatch:
@@ -27,7 +27,7 @@ class HealthWatch:
     The health of one machine over one life of its agent.
 
     Args:
-        around: The agent's parts; its settings name the devices that are looked at.
+        around: The agent's parts; its settings name the devices to check.
         clock: Time on this machine.
         now: The agent's clock.
         begun: What the check before the greeting found.
@@ -53,22 +53,22 @@ class HealthWatch:
         self._told = self._told_foreign = DeviceReport()
         self._is_told = False
         self.unwell = ""
-        """Why nothing can be started here; empty where it can."""
+        """Why nothing can be started here; empty if it can."""
         self._tell(begun.report.unwell or begun.burn or begun.clock)
 
     def see_foreign(self, foreign: Sequence[ForeignProcess]) -> None:
-        """Keep jobs from the devices that processes of others hold, where the pool asks for it."""
+        """Keep jobs off the devices that foreign processes hold, if the pool requests it."""
         if self._respects_foreign:
             self._foreign = held_devices(foreign, dict(self._declared.items()))
             if self._foreign != self._told_foreign:
                 self.look_now()
 
     def look_now(self) -> None:
-        """Look at the next turn, whatever the time."""
+        """Check in the next turn, even if the time has not come."""
         self._look_at = 0.0
 
     def turn(self, now: float) -> bool:
-        """Look when it is time, and tell what changed; whether the machine became unwell."""
+        """Check when it is time, and report changes; return whether the machine became unwell."""
         if self._devices and now >= self._devices_at:
             self._devices_at = now + _DEVICES_S
             look = partial(look_at_devices, self._devices)
@@ -86,12 +86,12 @@ class HealthWatch:
         return bool(self.unwell) and not before
 
     def pass_burn(self) -> None:
-        """A burn that an admin asked for has passed: the one before the greeting counts no more."""
+        """Record that an admin's burn has passed: the one before the greeting no longer counts."""
         self._burn = ""
         self.look_now()
 
     def _clock_trouble(self, now: float) -> str:
-        """What is wrong with the clock, on a machine that is checked."""
+        """Return what is wrong with the clock, on a machine that is checked."""
         if not self._is_checked:
             return ""
         if self._bells.store_time is None:
@@ -103,7 +103,7 @@ class HealthWatch:
         self._report = report
 
     def _tell(self, unwell: str, *, is_looked: bool = False) -> None:
-        """Tell a change; while the machine stays unwell, other words for it are none."""
+        """Report a change; while the machine stays unwell, a different text is not a change."""
         is_other = bool(unwell) != bool(self.unwell)
         if is_other:
             self._say(f"this machine is unwell: {unwell}" if unwell else "this machine is well")
@@ -111,7 +111,7 @@ class HealthWatch:
         if holders != self._told_foreign.text:
             is_other = True
             self._say(holders or "no process of others holds a device any more")
-        # What an agent before this one told is in force until the first look tells otherwise.
+        # The report of an earlier agent stays in force until the first check replaces it.
         is_other |= is_looked and not self._is_told
         if is_other or self._report.bad != self._told.bad:
             self._is_told = True

@@ -1,9 +1,9 @@
 """
-`python -m bastion.agent.begin.nvml`: the GPUs of this machine as their driver's library tells them.
+`python -m bastion.agent.begin.nvml`: the GPUs of this machine, read from their driver's library.
 
-It prints what nvidia-smi would answer to `QUERY`, then each XID that it is told of while it waits,
-as the kernel's log spells them. It is a process of its own, so that a library that hangs on a
-broken device is killed. Exit code 97: there is no `pynvml` to import, or no driver for it.
+It prints what nvidia-smi would answer to `QUERY`, then each XID that occurs while it waits, in the
+format of the kernel's log. It is a process of its own, so a library that hangs on a broken device
+can be killed. Exit code 97: there is no `pynvml` to import, or no driver for it.
 
 Source: docs.nvidia.com/deploy/nvml-api; the package `nvidia-ml-py`.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 MISSING = 97
-"""Exit code where the package or the driver's library is not installed."""
+"""Exit code if the package or the driver's library is not installed."""
 _THERMAL = 0x40
 """nvmlClocksThrottleReasonHwThermalSlowdown."""
 _XID = 0x8
@@ -24,7 +24,7 @@ _XID = 0x8
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print a row for each GPU, then the XIDs of the next seconds, which the first word says."""
+    """Print a row for each GPU, then the XIDs of the next `argv[0]` seconds."""
     try:
         import pynvml
     except ImportError:
@@ -69,7 +69,7 @@ def _xids(nvml: Any, handles: Sequence[Any], seconds: float) -> Iterator[str]:
         except nvml.NVMLError_Timeout:
             return
         bus = _text(nvml.nvmlDeviceGetPciInfo(event.device).busId).lower()
-        # As the kernel spells it: a domain of four digits, and no function.
+        # In the kernel's format: a domain of four digits, and no function.
         yield f"NVRM: Xid (PCI:{bus.rpartition('.')[0][-10:]}): {event.eventData}"
 
 

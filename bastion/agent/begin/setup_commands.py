@@ -1,11 +1,11 @@
 """
 The pool's own commands, which a new machine runs once, in order, before it takes jobs.
 
-They run as the agent's user with `/bin/sh`. The first that fails is the last that runs. What was
-done is kept in the folder, so that a reboot does not run them again; other commands are run.
+They run as the agent's user with `/bin/sh`, and stop at the first that fails. The folder records
+the commands that were run, so a reboot does not run them again; changed commands are run.
 
 A command outlives an agent that dies. The next agent waits for it if it is to run the same one, and
-ends it otherwise: two at once would lock each other out, and write to one log.
+ends it otherwise: two at the same time would lock each other out, and write to one log.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import psutil
 from bastion.agent.machine.stray_processes import boot_id, look
 
 COMMAND_S = 3600.0
-"""Longest command: drivers are built in less."""
+"""Longest command: building drivers takes less."""
 TEXT_CHARACTERS = 900
-"""Of the output of a failed command: it lies in the state of the bastion."""
+"""Characters of a failed command's output: it is kept in the state of the bastion."""
 _DONE = "setup-done"
 _LAST_S = 2.0
-"""For the end of a command that was killed."""
+"""How long to wait for a killed command to end."""
 
 
 def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMAND_S) -> str:
-    """Run `commands` unless they ran here before; why they failed, or empty."""
+    """Run `commands` unless they ran here before; return why they failed, or empty."""
     digest = hashlib.sha256(json.dumps(list(commands)).encode()).hexdigest()
     done = folder / _DONE
     if not commands or (done.exists() and done.read_text() == digest):
@@ -51,7 +51,7 @@ def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMA
 
 
 def last_words(log: Path) -> str:
-    """Return the end of a log, in as many characters as a bastion keeps."""
+    """Return the end of a log, with as many characters as a bastion keeps."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TEXT_CHARACTERS))
         return file.read().decode(errors="replace").strip() or "it printed nothing"
@@ -59,9 +59,9 @@ def last_words(log: Path) -> str:
 
 def failure_of(command: str, log: Path, timeout_s: float) -> str:
     """
-    Run one command, whose output is added to `log`; how it failed, or empty.
+    Run one command, and add its output to `log`; return how it failed, or empty.
 
-    One that takes too long is killed with all that it started, but for what left its session.
+    A command that takes too long is killed with everything that it started in its session.
     """
     running = _running(log)
     with log.open("ab") as output:
@@ -74,7 +74,7 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
             start_new_session=True,
         )
         seen = look(process.pid)
-        # Its start in ticks since the boot: the clock of a machine is set while it begins.
+        # Its start in ticks since boot: the clock of a starting machine is being set.
         note = [process.pid, boot_id(), seen.start if seen is not None else 0, command]
         running.write_text(json.dumps(note))
         try:
@@ -82,7 +82,7 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_LAST_S)  # a broken driver may hold it for ever
+                process.wait(_LAST_S)  # a broken driver may hold it forever
             return f"took more than {timeout_s:g} s"
         finally:
             running.unlink(missing_ok=True)
@@ -91,9 +91,9 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
 
 def settle_left(log: Path, commands: Sequence[str], timeout_s: float) -> None:
     """
-    See that no command runs that an agent left when it died, and whose output goes to `log`.
+    End a command that a dead agent left running and whose output goes to `log`.
 
-    One of `commands` gets `timeout_s` to end by itself, and any other is killed.
+    One of `commands` gets `timeout_s` to end on its own, and any other is killed.
     """
     running = _running(log)
     try:
@@ -107,10 +107,10 @@ def settle_left(log: Path, commands: Sequence[str], timeout_s: float) -> None:
                 os.killpg(pid, signal.SIGKILL)
                 process.wait(_LAST_S)
     except (OSError, ValueError, TypeError, psutil.Error):
-        pass  # there is none, it has ended, or a broken driver holds it for ever
+        pass  # there is none, it has ended, or a broken driver holds it
     running.unlink(missing_ok=True)
 
 
 def _running(log: Path) -> Path:
-    """Where the command is noted that runs now: its process, when that began, and its text."""
+    """Return the file that records the running command: its process, its start, and its text."""
     return log.with_suffix(".running")

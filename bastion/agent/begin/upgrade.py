@@ -1,6 +1,6 @@
 """
-Another build of Bastion on this machine: installed beside the one that runs, by the bootstrap that
-installed that one. The start-up script starts the agent of whichever build `agent` names.
+Another build of Bastion on this machine: installed beside the running one, by the bootstrap that
+installed that one. The start-up script starts the agent of the build that `agent` names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bastion.errors import BastionError
 from bastion.machine import Build
 
 INSTALL_S = 1800.0
-"""Longest installation, of packages over a slow line."""
+"""Longest installation, with packages over a slow line."""
 _BOOT = "boot.json"
 _OLD = "boot.old.json"
 
@@ -28,7 +28,7 @@ class UpgradeError(BastionError):
 
 def install(build: Build, folder: Path, machine: str) -> None:
     """
-    Install `build` below the start-up script's `folder`, and have the next agent be of it.
+    Install `build` below the start-up script's `folder`, and make it the build of the next agent.
 
     Raises:
         UpgradeError: It could not be installed.

@@ -1,4 +1,4 @@
-"""What the agent does about an upgrade: it installs the build, and ends once nothing runs."""
+"""The agent's part in an upgrade: it installs the build, and ends once no job runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bastion.machine import Build
 
 class Upgrades:
     """
-    The upgrades of one agent; one that no start-up script started is upgraded by its provider.
+    The upgrades of one agent; one without a start-up script is upgraded by its provider.
 
     Args:
         around: The agent's parts.
@@ -28,13 +28,13 @@ class Upgrades:
         """Whether another build is installed, and the agent ends once nothing runs here."""
 
     def ask(self, build: Build) -> None:
-        """Install `build`, unless it is what runs; the last that is asked for counts."""
+        """Install `build`, unless it is running; the last request counts."""
         if self._settings.boot and build.digest != self._settings.build:
             self._say(f"told to become build {build.digest[:12]}, it is installed")
             self._wanted, self._tried = build, None
 
     def turn(self, now: float) -> None:
-        """Install what is wanted, once."""
+        """Install the requested build, once."""
         if self._wanted is None or self._tried == self._wanted or self.is_ready:
             return
         if self._errands.is_free("upgrade", now):

@@ -1,7 +1,7 @@
 """
-What an admin asks of one machine: whether its agent answers, and whether its devices bear a load.
+An admin's checks of one machine: whether its agent answers, and its devices withstand a load.
 
-In comes the instruction `check`; out go an object with the outcome, and a bell. Read `checks`
-first. `machine_lines` describes the machine; `burn` is a program of its own that loads every
-processor, and every GPU by way of `cuda_burn`.
+The instruction `check` comes in; an object with the outcome, and a bell, go out. Read `checks`
+first. `machine_lines` describes the machine; `burn` is a separate program that loads every CPU, and
+every GPU by way of `cuda_burn`.
 """

@@ -1,10 +1,10 @@
 """
-`python -m bastion.agent.check.burn`: a short load on this machine, told in lines.
+`python -m bastion.agent.check.burn`: a short load on this machine, reported in lines.
 
-Every processor hashes the same block again and again and compares the digests, and every NVIDIA GPU
-is loaded by `cuda_burn`. Devices of other kinds are named and not loaded. It is a process of its
-own, so that a driver that hangs or crashes takes no agent with it. Exit code 1: something is wrong,
-and its last line says what.
+Every CPU hashes the same block repeatedly and compares the digests, and `cuda_burn` loads every
+NVIDIA GPU. Devices of other kinds are named and not loaded. It is a process of its own, so a driver
+that hangs or crashes does not affect the agent. Exit code 1: something is wrong, and its last line
+says what.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from bastion.agent.setup.gpu_types import gpu_types
 
 BLOCK_BYTES = 1 << 20
 _BLOCKS = 16
-"""Hashed in one go, some milliseconds: between two looks at the clock."""
+"""Blocks hashed between two looks at the clock, in some milliseconds."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Load what the command line names; 1 when something is wrong."""
+    """Load the devices on the command line; return 1 if something is wrong."""
     parser = argparse.ArgumentParser(prog="burn", allow_abbrev=False)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--device", action="append", default=[], metavar="TYPE=COUNT")
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def burnt(devices: Mapping[str, int], seconds: float) -> tuple[list[str], list[str]]:
-    """Load processors and GPUs at once; what they bore, and what is wrong."""
+    """Load CPUs and GPUs at the same time; return what they did, and what is wrong."""
     gpus = sum(devices[kind] for kind in gpu_types(devices))
     others = [f"{n} {kind}" for kind, n in devices.items() if kind in TPUS | NEURONS]
     lines = [f"{each}: not loaded, no program here can" for each in others]
@@ -75,9 +75,9 @@ def burnt(devices: Mapping[str, int], seconds: float) -> tuple[list[str], list[s
 
 def burn_processors(count: int, seconds: float) -> tuple[int, int]:
     """
-    Hash on `count` threads, which run at once: bytes hashed, and digests that differ.
+    Hash on `count` parallel threads; return the bytes hashed, and the digests that differ.
 
-    Each hashes at least once, however late a busy machine starts it.
+    Each thread hashes at least once, even if a busy machine starts it late.
     """
     block = bytes(range(256)) * (BLOCK_BYTES // 256)
     wanted = _chain(block)
@@ -105,7 +105,7 @@ def _chain(block: bytes) -> bytes:
 
 
 def _gpus(wanted: int, seconds: float) -> list[GpuOutcome | NoLoadError | str]:
-    """What every GPU bore, loaded side by side, or why they cannot be."""
+    """Return the outcome of every GPU, loaded in parallel, or why it cannot be loaded."""
     if not wanted:
         return []
     try:

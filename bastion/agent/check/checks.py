@@ -1,4 +1,4 @@
-"""The checks of one machine that its admins ask for."""
+"""The checks of one machine that its admins request."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from bastion.store.port import ObjectStore
 
 _LOAD = tuple(own_program("bastion.agent.check.burn"))
 _LAST_S = 1.0
-"""For the output of a load that was killed."""
+"""How long to wait for the output of a killed load."""
 
 
 class Checks:
     """
-    The checks of one agent: each is done beside everything else, and told once.
+    The checks of one agent: each runs beside everything else, and is reported once.
 
     Args:
         around: The agent's parts.
@@ -58,7 +58,7 @@ class Checks:
         self._under_way: dict[str, tuple[Check, CheckOutcome | None]] = {}
 
     def begin(self, told: Check, number: int, now: float, *, hosts: int) -> None:
-        """Begin a check, unless it came too late or would disturb one of `hosts`."""
+        """Start a check, unless it came too late or would disturb one of `hosts`."""
         if told.id in self._under_way:
             return
         self._around.instructions.begin(_key(told), number)
@@ -86,7 +86,7 @@ class Checks:
             )
 
     def turn(self, now: float) -> None:
-        """Write and tell what was found."""
+        """Write and report the outcomes."""
         for told, outcome in tuple(self._under_way.values()):
             if outcome is not None:
                 key = layout.check(self._around.settings.machine, told.id)
@@ -120,7 +120,7 @@ def _outcome(
     describe: Callable[[], Iterable[str]],
     load: Sequence[str],
 ) -> CheckOutcome:
-    """Look at the machine, and load its devices if that is asked for."""
+    """Describe the machine, and load its devices if requested."""
     lines = tuple(describe())
     report = look_at_devices(settings.devices) if settings.devices else None
     problem = (report.unwell or report.text) if report is not None else ""
@@ -136,7 +136,7 @@ def _outcome(
 
 
 def _run(command: Sequence[str], max_s: float) -> tuple[tuple[str, ...], str]:
-    """Run a load to its end; the lines it printed, and what is wrong."""
+    """Run a load to its end; return the lines that it printed, and what is wrong."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -152,7 +152,7 @@ def _run(command: Sequence[str], max_s: float) -> tuple[tuple[str, ...], str]:
             os.killpg(process.pid, signal.SIGKILL)
         try:
             printed, _ = process.communicate(timeout=_LAST_S)
-        except subprocess.TimeoutExpired as late:  # a process that left its group holds the pipe
+        except subprocess.TimeoutExpired as late:  # an escaped process holds the pipe
             printed = late.stdout or b""
         how = f"took more than {max_s:g} s"
     lines = tuple(printed.decode(errors="replace")[-TEXT_CHARACTERS:].strip().splitlines())
@@ -162,5 +162,5 @@ def _run(command: Sequence[str], max_s: float) -> tuple[tuple[str, ...], str]:
 
 
 def _write(store: ObjectStore, key: str, outcome: CheckOutcome) -> None:
-    with suppress(ConflictError):  # an agent before this one has told it
+    with suppress(ConflictError):  # an earlier agent has reported it
         create_same(store, key, encode(outcome))

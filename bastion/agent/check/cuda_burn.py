@@ -1,8 +1,8 @@
 """
-A short load on NVIDIA GPUs through the driver's own library: no toolkit, no Python package.
+A short load on NVIDIA GPUs through the driver's own library, without a toolkit or Python package.
 
 Memory is filled with a pattern and read back; then all multiprocessors compute the same chain of
-products and every thread compares its result. What differs is a fault of the device.
+products and every thread compares its result. Any difference is a fault of the device.
 
 Source: NVIDIA, "CUDA Driver API" and "Parallel Thread Execution ISA".
 """
@@ -18,12 +18,12 @@ from typing import Any
 from bastion.value import value
 
 MEMORY_PART = 0.8
-"""Of the memory that is free: the rest is the driver's."""
+"""Share of the free memory: the rest is for the driver."""
 _THREADS = 256
 _ROUNDS = 200_000
 _BLOCKS_PER_MULTIPROCESSOR = 8
 _MULTIPROCESSORS = 16
-"""Number of the attribute that counts them. Source: cuda.h, CUdevice_attribute."""
+"""The attribute with their number. Source: cuda.h, CUdevice_attribute."""
 _WORD = 4
 
 PTX = rb"""
@@ -96,18 +96,18 @@ class CudaError(Exception):
 
 
 class NoLoadError(Exception):
-    """This program can put no load on GPUs here, which says nothing about them."""
+    """This program can put no load on GPUs here, which says nothing about their health."""
 
 
 @value
 class GpuOutcome:
-    """What one GPU bore."""
+    """The outcome of one GPU's load."""
 
     name: str
     memory_bytes: int
     """How much of its memory was written and read."""
     products: float
-    """Products and sums of single precision, in all."""
+    """Products and sums of single precision, in total."""
     problem: str = ""
 
 
@@ -150,10 +150,10 @@ class Driver:
 
 def burn_gpu(driver: Driver, index: int, seconds: float) -> GpuOutcome:
     """
-    Load one GPU for about `seconds`, and say what it bore.
+    Load one GPU for about `seconds`, and return the outcome.
 
     Raises:
-        NoLoadError: The driver does not take this program.
+        NoLoadError: The driver does not accept this program.
     """
     device = ctypes.c_int()
     name = ctypes.create_string_buffer(100)
@@ -185,7 +185,7 @@ class _Load:
 
     @contextmanager
     def context(self) -> Iterator[None]:
-        """Hold the device, and all that is allocated there, for as long as the block runs."""
+        """Hold the device, and all memory allocated there, for the duration of the context."""
         context = ctypes.c_void_p()
         self._call("cuCtxCreate_v2", ctypes.byref(context), 0, self._device)
         try:

@@ -1,4 +1,4 @@
-"""What there is on this machine, in lines for people."""
+"""A description of this machine, in lines for people."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def machine_lines(
     Describe this machine as it is now.
 
     Args:
-        settings: Of its agent.
-        life: The keeper's.
+        settings: The settings of its agent.
+        life: The keeper's life.
         hosts: How many hosts of attempts are here.
-        ahead_s: How far its clock is ahead of the store's; None: not known.
+        ahead_s: How far its clock is ahead of the store's; None if unknown.
     """
     build = f", build {settings.build[:12]}" if settings.build else ""
     yield f"host {settings.hostname}, address {settings.address}"

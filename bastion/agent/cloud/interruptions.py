@@ -24,11 +24,11 @@ from bastion.agent.settings import Cloud
 from bastion.records.reports.facts import MAX_STEP_S, Interruption
 
 LOOK_S = 5.0
-"""Between two looks: of the 30 s of the shortest notice most are left, and a look costs 1 ms."""
+"""Between two looks: it leaves most of the shortest notice, 30 s, and a look costs 1 ms."""
 
 PREEMPTED_S = 30.0
 NOTICE_ATTRIBUTE = "instance/attributes/bastion-preemption-notice-s"
-"""Seconds that a preemption of this VM is announced ahead, where its pool asked for that."""
+"""Seconds of notice before a preemption of this VM, if its pool requests it."""
 _LONGEST_NOTICE_S = 120.0
 _MAINTENANCE_S = 60.0
 _GPU_MAINTENANCE_S = 3600.0
@@ -44,14 +44,14 @@ SHIPPING_PART = 6
 """A sixth of a notice, at most `SHIPPING_S`, is kept for the last bytes of logs and outputs."""
 SHIPPING_S = 15.0
 LONGEST_GRACE_S = 300.0
-"""With a longer notice processes run on, and get theirs when so much is left."""
+"""With a longer notice, processes keep running, and get their own when this much time is left."""
 
 
 def look_for_interruption(
     metadata: Metadata, cloud: Cloud, *, wall: float, has_gpus: bool
 ) -> Interruption | None:
     """
-    Return what is announced for this machine, if anything is.
+    Return the announced interruption of this machine, if any.
 
     Raises:
         MetadataError: The metadata server did not answer.
@@ -62,7 +62,7 @@ def look_for_interruption(
 
 
 def grace_of(in_s: float) -> float:
-    """Return how long processes get of the last `in_s` seconds of their machine."""
+    """Return how much of the last `in_s` seconds of their machine processes get."""
     return max(1.0, in_s - min(SHIPPING_S, in_s / SHIPPING_PART))
 
 
@@ -77,7 +77,7 @@ def _of_gce(metadata: Metadata, *, has_gpus: bool) -> Interruption | None:
 
 
 def _announced_s(said: str) -> float:
-    """A notice is never taken for shorter than a shutdown, nor for longer than Google gives."""
+    """Return the notice, never shorter than a shutdown or longer than Google gives."""
     try:
         return max(PREEMPTED_S, min(float(said), _LONGEST_NOTICE_S))
     except ValueError:
@@ -96,7 +96,10 @@ def _of_ec2(metadata: Metadata, wall: float) -> Interruption | None:
 
 
 def _noted(metadata: Metadata, wall: float, text: str) -> Interruption | None:
-    """The first process was told to end. The clock that wrote when is this machine's."""
+    """
+    Return the interruption of which the first process was told, with a time by this machine's
+    clock.
+    """
     said = metadata.read("notice")
     if not said:
         return None
@@ -109,5 +112,5 @@ def _until(time: str, wall: float) -> float:
         left = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() - wall
     except ValueError:
         return _SPOT_S
-    # This machine's clock may be wrong: the notice is never longer than EC2 gives.
+    # This machine's clock may be wrong: the notice is never longer than EC2's.
     return min(max(left, 0.0), _SPOT_S, MAX_STEP_S)

@@ -1,10 +1,10 @@
 """
-The metadata servers of clouds: what a machine may ask about itself without credentials.
+The metadata servers of clouds: what a machine can read about itself without credentials.
 
-A job of Slurm and a pod of Kubernetes have none. What their first process is told it writes into
-the folder of the machine.
+A Slurm job and a Kubernetes pod have none. Their first process writes what it is told into the
+folder of the machine.
 
-`GCE_METADATA_HOST` and `AWS_EC2_METADATA_SERVICE_ENDPOINT` name other ones, as for the vendors'
+`GCE_METADATA_HOST` and `AWS_EC2_METADATA_SERVICE_ENDPOINT` name other servers, as for the vendors'
 libraries. Source: cloud.google.com/compute/docs/metadata; Amazon EC2 User Guide, "IMDS".
 """
 
@@ -22,14 +22,14 @@ from bastion.agent.settings import Cloud
 from bastion.errors import BastionError
 
 _CALL_S = 2.0
-"""A metadata server is part of the machine's host; where it needs longer, it is asked again."""
+"""A metadata server is part of the machine's host; if it takes longer, the query is repeated."""
 _MOST_BYTES = 1 << 20
 _TOKEN_S = 21600
-"""How long a token of EC2's metadata lasts, at most."""
+"""Maximum lifetime of a token of EC2's metadata server."""
 
 
 class MetadataError(BastionError):
-    """The metadata server did not answer; ask again."""
+    """The metadata server did not answer; try again."""
 
 
 class Metadata(Protocol):
@@ -37,7 +37,7 @@ class Metadata(Protocol):
 
     def read(self, name: str) -> str:
         """
-        Return what stands at `name`; empty where there is nothing.
+        Return the value of `name`; empty if there is none.
 
         Raises:
             MetadataError: It did not answer.
@@ -46,7 +46,7 @@ class Metadata(Protocol):
 
 
 def metadata_of(cloud: Cloud, environ: Mapping[str, str]) -> Metadata | None:
-    """The metadata server of a machine of `cloud`; None where it has none."""
+    """Return the metadata server of a machine in `cloud`; None if it has none."""
     if cloud == "gce":
         return GceMetadata(environ.get("GCE_METADATA_HOST", "metadata.google.internal"))
     if cloud == "ec2":
@@ -58,7 +58,7 @@ def metadata_of(cloud: Cloud, environ: Mapping[str, str]) -> Metadata | None:
 
 
 class GceMetadata:
-    """The one of Compute Engine, which TPU VMs have too; names are below `computeMetadata/v1/`."""
+    """Compute Engine's server, which TPU VMs have too; names are below `computeMetadata/v1/`."""
 
     def __init__(self, host: str) -> None:
         self._base = f"http://{host}/computeMetadata/v1/"
@@ -69,7 +69,7 @@ class GceMetadata:
 
 
 class Ec2Metadata:
-    """The one of EC2, with tokens of its version 2; names are below `latest/meta-data/`."""
+    """EC2's server, with tokens of its version 2; names are below `latest/meta-data/`."""
 
     def __init__(self, endpoint: str) -> None:
         self._base = f"{endpoint}/latest/"
@@ -111,7 +111,7 @@ class _TokenError(MetadataError):
 
 
 def _asked(url: str, headers: Mapping[str, str], *, method: str = "GET") -> str:
-    # Never through a proxy, which would be asked about itself.
+    # Never through a proxy, which would answer for its own machine.
     opener = build_opener(ProxyHandler({}))
     request = Request(url, headers=dict(headers), method=method)  # noqa: S310 - always http
     try:
@@ -128,7 +128,7 @@ def _asked(url: str, headers: Mapping[str, str], *, method: str = "GET") -> str:
 
 
 def json_of(text: str) -> Mapping[str, Any]:
-    """What a metadata server says in JSON; empty where it says nothing, or nonsense."""
+    """Return a metadata server's JSON; empty if the text is empty or invalid."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):

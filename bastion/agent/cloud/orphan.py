@@ -1,10 +1,10 @@
 """
-The dead man's switch: a machine of a cloud that nothing reaches any more deletes itself.
+The dead man's switch: a cloud machine that nothing can reach deletes itself.
 
-Such a machine costs money and does nothing: its bucket was deleted, its rights were taken, or its
-network ended. It is an orphan when its store was out of reach for `orphan_timeout_s` and nothing
-runs on it. Where something runs it has `BUSY_PATIENCE` times as long, for a job must not die of an
-hour without a bucket. Hosts of one's own and machines on the bastion's host have no switch.
+Such a machine costs money and does nothing: its bucket was deleted, its rights were revoked, or its
+network failed. It is an orphan when its store was unreachable for `orphan_timeout_s` and nothing
+runs on it. If something runs, the limit is `BUSY_PATIENCE` times as long, since a job must not die
+of an hour without a bucket. Your own hosts and machines on the bastion's host have no switch.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FIRST: Mapping[Cloud, str] = {
     "slurm": "SLURM_TASK_PID",
     "kubernetes": "BASTION_POD_SCRIPT",
 }
-"""The variable that names the first process of a machine, which ends with that."""
+"""The variable with the pid of a machine's first process, whose end ends the machine."""
 
 
 def is_orphan(out_s: float, timeout_s: float, *, is_busy: bool) -> bool:
-    """Whether a machine whose store is out of reach for `out_s` is an orphan; 0: it never is."""
+    """Whether a machine whose store has been unreachable for `out_s` is an orphan; never, if 0."""
     patience = BUSY_PATIENCE if is_busy else 1
     return timeout_s > 0.0 and out_s > timeout_s * patience
 
@@ -44,11 +44,11 @@ def end_orphan(
     cloud: Cloud, metadata: Metadata, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
     """
-    Delete this machine by its own identity, or halt it where that is refused.
+    Delete this machine by its own identity, or halt it if that is refused.
 
-    An instance of EC2 that halts is terminated, for it was made so. A VM of Google that halts
-    costs its disk until the bastion, or an admin, deletes it. A job of Slurm, and a pod, end with
-    their first process, which is told to.
+    A halted EC2 instance is terminated, since it is created with that setting. A halted Google VM
+    still costs its disk until the bastion, or an admin, deletes it. A Slurm job or a pod ends with
+    its first process, which gets a signal to end.
     """
     if end_first(cloud, environ):
         say("this machine is an orphan: its first process ends")
@@ -66,7 +66,7 @@ def end_orphan(
 
 
 def end_first(cloud: Cloud, environ: Mapping[str, str]) -> bool:
-    """Have the first process end, and all of the machine with it; False where that is not known."""
+    """End the first process and the machine with it; return False if that process is unknown."""
     script = environ.get(_FIRST.get(cloud, ""), "")
     if not script.isdigit():
         return False
@@ -87,7 +87,7 @@ def _delete(metadata: Metadata, environ: Mapping[str, str]) -> None:
 
 def _resource(metadata: Metadata, environ: Mapping[str, str]) -> str:
     """
-    The URL of what is deleted: the VM, or the TPU node that the VM is a host of.
+    Return the URL of the resource to delete: the VM, or the TPU node that the VM is a host of.
 
     Source: compute.v1.json, `instances.delete`; tpu.v2.json, `projects.locations.nodes.delete`.
     """

@@ -1,8 +1,8 @@
 """
 `RemovedBucket`: when an agent ends because the folder of its bucket was deleted.
 
-Only the kernel's word counts: a folder that was moved, or whose disk was unmounted, may come back.
-Where something runs, the agent and its keeper stay for as long as it runs.
+Only a deletion reported by the kernel counts: a folder that was moved, or whose disk was unmounted,
+may come back. If something runs, the agent and its keeper stay for as long as it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bastion.agent.keeper.port import Keeper, Running
 from bastion.store.folder.watch import REMOVED_S, Watch
 
 _LOOK_S = 5.0
-"""Between two questions to the keeper."""
+"""Between two queries to the keeper."""
 
 
 class RemovedBucket:
@@ -21,8 +21,8 @@ class RemovedBucket:
     The end of an agent without a bucket.
 
     Args:
-        watch: Tells that the bucket was deleted.
-        keeper: Tells what runs here.
+        watch: Reports that the bucket was deleted.
+        keeper: Lists what runs here.
         say: Writes one line to the agent's log.
     """
 
@@ -32,10 +32,10 @@ class RemovedBucket:
         self._say = say
         self._look_at: float | None = None
         self.is_due = False
-        """Whether the agent ends now: the bucket is gone for good, and nothing runs here."""
+        """Whether the agent ends now: the bucket is permanently gone, and nothing runs here."""
 
     def turn(self, now: float) -> None:
-        """Look once the bucket has been gone for a minute, and then every few seconds."""
+        """Check once the bucket has been gone for a minute, and then every few seconds."""
         if not self._watch.is_removed():
             self._look_at = None
         elif self._look_at is None:

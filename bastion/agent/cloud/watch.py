@@ -1,4 +1,4 @@
-"""What the agent of a cloud's machine does about interruptions and about being an orphan."""
+"""What the agent of a cloud machine does about interruptions, and when it is an orphan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bastion.job import StopReason
 from bastion.records.reports.facts import Interruption, reclaimed_by
 
 FREE_S = 10.0
-"""How long a machine that is taken has nothing to do before it ends ahead of its time."""
+"""How long a machine that the cloud takes back must be idle before it ends early."""
 
 
 class CloudWatch:
@@ -48,15 +48,15 @@ class CloudWatch:
         self._until: float | None = None
         self._stopped: set[str] = set()
         self._free_since: float | None = None
-        """Since when a machine that is taken has nothing to do."""
+        """Since when a machine that the cloud takes back has been idle."""
 
     @property
     def is_taken(self) -> bool:
-        """Whether the provider said that it takes this machine: nothing new is started here."""
+        """Whether the provider has announced to take this machine: nothing new starts here."""
         return self._until is not None
 
     def turn(self, now: float, *, reached_at: float, hosts: Mapping[str, Host]) -> None:
-        """Ask the metadata server, stop `hosts` when they must end, end an orphan."""
+        """Query the metadata server, stop `hosts` when they must end, and end an orphan."""
         self._look(now)
         self._stop(now, hosts)
         self._end_taken(now, hosts)
@@ -84,9 +84,9 @@ class CloudWatch:
 
     def _store_wall(self, now: float) -> float:
         """
-        Return the time by the store, whose clock is right: a cloud names its times by such.
+        Return the time by the store, whose clock is correct, since a cloud announces real times.
 
-        What a job of Slurm, or a pod, is told its own machine has written.
+        For a Slurm job or a pod it is the machine's own clock, which wrote the notice.
         """
         is_own = self._settings.cloud in ("slurm", "kubernetes")
         told = None if is_own else self._bells.store_time
@@ -102,9 +102,9 @@ class CloudWatch:
 
     def _end_taken(self, now: float, hosts: Mapping[str, Host]) -> None:
         """
-        End a pod that is to end once nothing of it is needed any more.
+        End a pod that is to end, once nothing more needs it.
 
-        Until then what asked for its end waits for its node: an admin, or a pod that preempts it.
+        Until then, an admin or a preempting pod waits for its node.
         """
         if self._until is None or self._settings.cloud != "kubernetes":
             return
@@ -141,6 +141,6 @@ class CloudWatch:
 
 
 def _not_asked(error: Exception) -> None:
-    """A metadata server that does not answer is asked again: it is the only one there is."""
+    """Ignore that the metadata server did not answer: it is queried again."""
     if not isinstance(error, MetadataError):
         raise error

@@ -3,6 +3,6 @@ Attempts in containers: the machine's container engine, and the process that rep
 
 Requests go out to the engine's socket; output, exit codes and leftover containers come in. Read
 `engine` first, the HTTP client; then `program`, which the keeper runs in place of a container; then
-`watch`, which checks the engine and removes leftover containers. Images are pulled by
-`bastion.agent.setup.image`.
+`watch`, which checks the engine and removes leftover containers. `bastion.agent.setup.image` pulls
+the images.
 """

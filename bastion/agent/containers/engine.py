@@ -24,10 +24,10 @@ DEFAULT_SOCKET = "/var/run/docker.sock"
 """Source: dockerd(8), the default of `--host`."""
 
 ANSWER_S = 60.0
-"""Timeout of an answer: the removal of a container may wait for its processes."""
+"""Timeout of an answer: removing a container may wait for its processes."""
 
 NOT_FOUND, CONFLICT = 404, 409
-"""HTTP status: no such container or image; not possible in its present state."""
+"""HTTP status: no such container or image; not possible in its current state."""
 
 _HEAD_BYTES = 1 << 16
 """Longest head of an answer: the usual limit of HTTP servers."""
@@ -38,8 +38,8 @@ class EngineError(Exception):
     The engine refused.
 
     Args:
-        status: Of HTTP: see `NOT_FOUND` and `CONFLICT`.
-        message: In the engine's own words, one line.
+        status: The HTTP status: see `NOT_FOUND` and `CONFLICT`.
+        message: The engine's own message, one line.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -61,7 +61,7 @@ class Engine:
     A container engine.
 
     Args:
-        path: Of its socket.
+        path: The path of its socket.
         answer_s: Timeout of an answer.
     """
 
@@ -75,7 +75,7 @@ class Engine:
 
     def check(self) -> None:
         """
-        Return if the engine answers.
+        Check that the engine answers.
 
         Raises:
             EngineGoneError: It does not answer.
@@ -104,7 +104,7 @@ class Engine:
         Pull an image to this machine; yield the engine's progress lines.
 
         Args:
-            ref: With a tag or a digest; without one, every tag would be pulled.
+            ref: A reference with a tag or a digest; without one, every tag would be pulled.
             login: `X-Registry-Auth`, or empty.
 
         Raises:
@@ -133,7 +133,7 @@ class Engine:
 
         Raises:
             EngineGoneError: It may have been created.
-            EngineError: It was not; `CONFLICT`: there is one of this name.
+            EngineError: It was not created; `CONFLICT`: one with this name exists.
         """
         found = self._request("POST", f"/containers/create?name={quote(name)}", body)
         return str(found["Id"])
@@ -150,7 +150,7 @@ class Engine:
 
     def attach(self, container: str) -> socket.socket:
         """
-        Return a stream of its output from now on, to its end, in frames: see `Frames`.
+        Return a stream of its output from now to its end, in frames: see `Frames`.
 
         Raises:
             EngineGoneError: The engine does not answer.
@@ -165,7 +165,7 @@ class Engine:
         connection = self._send(method, path, fields, body)
         head = b""
         while not head.endswith(b"\r\n\r\n"):
-            # Byte by byte: what follows the head belongs to the stream.
+            # Byte by byte: the bytes after the head belong to the stream.
             byte = self._receive(connection, 1)
             if not byte or len(head) > _HEAD_BYTES:
                 connection.close()
@@ -181,7 +181,7 @@ class Engine:
 
     def begin_exec(self, container: str, argv: list[str]) -> tuple[str, socket.socket]:
         """
-        Start a further program in a container that runs, with its variables and folder.
+        Start another program in a running container, with its own variables and folder.
 
         Returns:
             The id of the program, and a stream of its output to its end, in frames: see `Frames`.

@@ -56,14 +56,16 @@ PREFIX = "+"
 """Prefix of the name of every variable of the container."""
 
 _OF_KEEPER = (strays.MARK, OUTCOME, EXIT_CODE)
-"""Variables that the keeper adds by itself, without the prefix."""
+"""Variables that the keeper adds itself, without the prefix."""
 
 SETUP_CODE = 125
 """Exit code of a container that never ran. Source: docker-run(1), "Exit Status"."""
 
 _SIGNALLED = 128
-"""Plus n: exit code of a container whose program ended by the signal n. Source: tini(1),
-docker-run(1)."""
+"""
+Plus n: exit code of a container whose program was ended by the signal n. Source: tini(1),
+docker-run(1).
+"""
 
 _DEADLY = "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM XCPU XFSZ SYS"
 """Signals that end a process that does not handle them. Source: signal(7)."""
@@ -77,9 +79,9 @@ class Container:
     The container that this process represents.
 
     Args:
-        engine: That runs it.
+        engine: The engine that runs it.
         name: Its name.
-        body: Of its creation: see `Engine.create`.
+        body: The body of its creation: see `Engine.create`.
     """
 
     def __init__(self, engine: Engine, name: str, body: dict[str, Any]) -> None:
@@ -154,7 +156,7 @@ class Container:
         self._has_sigterm = True
 
     def _state(self, container: str) -> dict[str, Any]:
-        """Return its state, once the engine answers: it may run on without its engine."""
+        """Return its state once the engine answers: it may keep running without its engine."""
         is_logged = False
         while True:
             try:
@@ -200,7 +202,7 @@ def run(
     try:
         make_shared(shm, body["User"])
         state = container.run()
-        # It has ended; and an interpreter that exits would not handle the signal any more.
+        # It has ended; and an exiting interpreter would no longer handle the signal.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except (EngineError, EngineGoneError, OSError) as error:
         _write_word(words, {"lost" if _is_lost(error) else "setup_failure": str(error)})
@@ -223,9 +225,9 @@ def _is_lost(error: Exception) -> bool:
 
 def run_beside(socket_path: str, name: str, *command: str) -> int:
     """
-    Run a program in the container `name`, which runs, and return the code to exit with.
+    Run a program in the running container `name`, and return the code to exit with.
 
-    A SIGTERM kills the program: the engine forwards no signal to it.
+    A SIGTERM kills the program, since the engine forwards no signal to it.
     """
     engine = Engine(socket_path)
     try:
@@ -293,10 +295,10 @@ def main() -> None:
 
 def make_shared(folder: str, user: str) -> None:
     """
-    Make the folder that the containers of one attempt share, for their `user` ("uid:gid") alone.
+    Create the folder that an attempt's containers share, for their `user` ("uid:gid") only.
 
     Raises:
-        OSError: Its name is taken, and not by a folder of this user.
+        OSError: Its name is taken by something other than a folder of this user.
     """
     uid, gid = map(int, user.split(":"))
     try:

@@ -3,7 +3,7 @@ The watch over this machine's container engine: whether it answers, and its left
 
 A container that belongs to no attempt of the keeper is removed. There should be none: an attempt is
 over only when its containers are gone. But an engine may create a container late, for a program
-that has been killed since. It never ran, and only this watch would find it.
+that has since been killed. Such a container never ran, and only this watch would find it.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from bastion.agent.errands import Errands
 from bastion.agent.keeper.port import Keeper, Running
 
 _CHECK_S = 30.0
-"""Between two health checks: for this long launches may be sent here in vain."""
+"""Between two health checks: for this long, launches may be sent here in vain."""
 
 _SWEEP_S = 600.0
 """Between two sweeps."""
 
 
 _FIRST_S = 2.0
-"""Longest wait for the first answer: the agent does nothing before. A later one is greeted with."""
+"""Longest wait for the first answer: the agent does nothing before it. The greeting includes it."""
 
 
 class EngineWatch:
     """
-    The watch over one engine; it is checked once on construction.
+    The watch over one engine; constructing it checks the engine once.
 
     Args:
-        engine: That is watched.
-        keeper: Lists the attempts that run.
+        engine: The engine to watch.
+        keeper: Lists the running attempts.
         errands: Run the requests to the engine.
-        home: The agent's: its containers are labelled with it.
-        say: Takes one line for the agent's log.
+        home: The agent's home, which labels its containers.
+        say: Writes one line to the agent's log.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class EngineWatch:
             self._has_changed = True
 
     def _sweep(self, found: dict[str, str]) -> None:
-        """Remove the containers found, but for those of attempts that run now."""
+        """Remove the containers found, except those of running attempts."""
         prefix = f"{self._home}:"
         running = {
             prefix + state.key for state in self._keeper.attempts() if isinstance(state, Running)

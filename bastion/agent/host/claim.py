@@ -1,9 +1,9 @@
 """
 The claim of one host of an attempt: won by this agent, or owned by another.
 
-A claim is valid for one start by the keeper life that won it. An agent that finds its own claim (it
-died after winning it) reads `end` first. The keeper forgets hosts whose end is in the bucket, so a
-host it does not know may have run already; then its `end` exists.
+A claim is valid for one start by the keeper life that won it. An agent that finds its own claim
+(because it died after winning it) reads `end` first. The keeper forgets hosts whose end is in the
+bucket, so a host that it does not know may have run already; then its `end` exists.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Standing = Taken | Over | OlderLife | NotOurs
 
 
 def claim_key(of: HostFact, machine: str) -> str:
-    """The key of the claim of a host that `machine` was told to start."""
+    """Return the key of the claim of a host that `machine` was told to start."""
     return layout.claim(
         of.project, of.job, of.attempt, of.nonce,
         replica=of.replica, host=of.host, machine=machine,
@@ -67,7 +67,7 @@ def claim_key(of: HostFact, machine: str) -> str:
 
 
 def end_key(of: HostFact, machine: str) -> str:
-    """The key of the end of a host that `machine` was told to start."""
+    """Return the key of the end of a host that `machine` was told to start."""
     return layout.end(
         of.project, of.job, of.attempt, of.nonce,
         replica=of.replica, host=of.host, machine=machine,
@@ -84,7 +84,7 @@ def take(
     Win the claim of a host with `wanted`, or return whose it is.
 
     Raises:
-        StoreError: In doubt; repeat it with the same arguments.
+        StoreError: The result is in doubt; repeat the call with the same arguments.
     """
     mine = wanted.claim
     assert mine is not None

@@ -1,9 +1,9 @@
 """
 An attempt whose processes live in containers: the requests to start and to undo it.
 
-A container has the user, the network and the folders of a plain process, at the same paths, and the
-devices of its host's attempt, no others. The image's settings hold, except for the program: its
-working directory, and variables that are set nowhere else. The containers of one attempt, and no
+A container has the user, the network and the folders of a plain process, at the same paths, and
+only the devices of its host's attempt. The image's settings apply, except for the program, its
+working directory, and variables that are set elsewhere. The containers of one attempt, and no
 others, share a /dev/shm of the machine's size: frameworks pass tensors through it.
 """
 
@@ -33,7 +33,7 @@ main()
 """
 
 _FABRICS = ("/dev/infiniband",)
-"""Devices that connect the accelerators of several machines, beside the network."""
+"""Devices that connect the accelerators of several machines, besides the network."""
 
 _OF_TPUS = "/dev/vfio"
 """Newer TPUs are driven from user space. Source: docs.kernel.org/driver-api/vfio.html."""
@@ -54,9 +54,9 @@ def contained(
 
     Args:
         attempt: The attempt with plain processes; their environments are for an image.
-        image: With its tag or digest; it is on this machine.
+        image: A reference with a tag or digest; the image is on this machine.
         folders: The folders of the processes.
-        settings: Of this agent; its engine answers.
+        settings: The settings of this agent; its engine answers.
         processes: The processes of the spec, each with its own memory limit.
         devices: Assigned to this host, by type.
         hosts: The number of hosts of a replica, which share the resources of a process.
@@ -85,7 +85,7 @@ def contained(
         on_end=boxed(attempt.on_end, "end", 0) if attempt.on_end is not None else None,
         on_end_words=attempt.on_end.argv if attempt.on_end is not None else (),
         memory_limit_bytes=None,
-        # The program that represents a container uses the engine's socket, as no job may.
+        # The program that represents a container uses the engine's socket, which no job may use.
         run_as=None,
         undo=(*_program("remove"), settings.engine_socket, label, shm),
     )
@@ -98,7 +98,7 @@ def inside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart | None:
     None if it represents none, and is a plain process.
     """
     run, socket_and_name = _program("run"), slice(len(_program("run")), len(_program("run")) + 2)
-    # Another build of Bastion has its interpreter elsewhere: the program itself identifies it.
+    # Another build of Bastion has its interpreter in another place: the program identifies it.
     if process.argv[1:4] != run[1:4] or process.argv[len(run) - 1] != run[-1]:
         return None
     env = {name: text for name, text in process.env.items() if not name.startswith(PREFIX)}
@@ -130,11 +130,11 @@ def _host(
     found: dict[str, Any] = {
         # A first process that reaps and forwards signals: programs do not expect to be process 1.
         "Init": True,
-        # A job needs no privilege of root, and no program in an image may give it one.
+        # A job needs no root privileges, and no program in an image may grant them.
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "NetworkMode": "host",
-        # Output is copied at once. The engine keeps none, so no limit applies.
+        # Output is copied immediately. The engine keeps none, so no limit applies.
         "LogConfig": {"Type": "none"},
         "Mounts": [
             {"Type": "bind", "Source": folders.marks, "Target": folders.marks},
@@ -145,7 +145,7 @@ def _host(
         found |= {"Memory": memory_bytes, "MemorySwap": memory_bytes}
     given = {kind: indices for kind, indices in devices.items() if kind not in COUNTED and indices}
     if given:
-        # Drivers pin the memory that devices reach. Source: docs.nvidia.com/deeplearning/nccl,
+        # Drivers pin the memory that devices use. Source: docs.nvidia.com/deeplearning/nccl,
         # user guide, "Troubleshooting", Docker.
         found["Ulimits"] = [{"Name": "memlock", "Soft": -1, "Hard": -1}]
     if gpus := gpus_of(devices):

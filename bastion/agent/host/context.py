@@ -27,11 +27,11 @@ class KeeperAndSpool(Keeper, Spool, Protocol):
 
 
 Done = Callable[[BastionError | None], None]
-"""Is told why the keeper refused, or None."""
+"""Receives why the keeper refused, or None."""
 
 
 class Asker(Protocol):
-    """A host, as the answers to it need it."""
+    """A host, as far as the answers to it need it."""
 
     stage: Stage
 
@@ -42,10 +42,10 @@ class Asker(Protocol):
 
 class KeeperRequests:
     """
-    What the hosts of one turn ask the keeper, sent together at its end.
+    The requests of one turn's hosts to the keeper, sent together at its end.
 
-    A start is a sync of the keeper's journal, and the keeper makes one for all that it has read.
-    Sent one by one, ten starts would wait for ten syncs.
+    A start needs a sync of the keeper's journal, and the keeper makes one sync for all requests
+    that it has read. Sent one by one, ten starts would wait for ten syncs.
     """
 
     def __init__(self, keeper: Keeper) -> None:
@@ -54,16 +54,16 @@ class KeeperRequests:
         self._forgets: list[tuple[str, Done]] = []
 
     def start(self, attempt: AttemptStart, done: Done) -> None:
-        """Have `attempt` started."""
+        """Request the start of `attempt`."""
         self._starts.append((attempt, done))
 
     def forget(self, key: str, done: Done) -> None:
-        """Have the keeper forget an attempt that is over."""
+        """Request that the keeper forget an attempt that is over."""
         self._forgets.append((key, done))
 
     def send(self, hosts: MutableMapping[str, _Host], now: float) -> None:
         """
-        Send what waits, and give `hosts` the answers; those that are gone then are taken out.
+        Send what is queued, and pass the answers to `hosts`; hosts that are gone then are removed.
 
         Raises:
             KeeperGoneError: No answer.
@@ -118,4 +118,4 @@ class Surroundings:
     say: Callable[[str], None]
     """Writes one line to the agent's log."""
     series: Callable[[HostFact, str, Holding | None, float], HostSeries | None]
-    """Returns the samples of a host that runs, by its key, what it holds and when it started."""
+    """Returns the samples of a running host, from its key, what it holds and when it started."""

@@ -1,14 +1,12 @@
 """
-One host of one attempt, from its first instruction until nothing of it is left to do.
+One host of one attempt, from its first instruction until nothing is left to do for it.
 
     CLAIMING ─> SETTING_UP ─> AT_BARRIER ─> RUNNING ─> HOLDING ─> ENDING ─> GONE
         └────────────┴────────────┴────────────┴──────────────────┘
         ASKING ───────────────────────────────────────────────────────┘   a stop for an unknown host
 
-Rules:
-
-* `advance` is level-triggered: at every turn a host asks for what its stage needs; errands that are
-  running are not sent twice.
+* `advance` is level-triggered: at every turn a host requests what its stage needs; running errands
+  are not sent twice.
 * Everything after the start can be derived from the key and the keeper's records, so a restarted
   agent adopts existing hosts and needs no file of its own.
 * A stop that arrives before the request to the keeper wins: the host ends without running, as
@@ -58,10 +56,9 @@ _RETRY_S = 10.0
 
 class Host:
     """
-    One host of one attempt on this machine; made by `told`, `asked` or `adopted`.
+    One host of one attempt on this machine; created by `told`, `asked` or `adopted`.
 
-    Its start, its run and its end are parts of their own. All methods are called on the agent's
-    thread.
+    Its start, its run and its end are separate parts. All methods are called on the agent's thread.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class Host:
         self.key = key_of(of)
         self.stage = stage
         self.wake_at = 0.0
-        """When `advance` should be called next, if nothing happens before."""
+        """When `advance` should be called next, if nothing happens before that."""
         self._around = around
         self._saving = Saving(of, self.key, around)
         self._start = HostStart(of, self.key, around, start, self)
@@ -89,19 +86,19 @@ class Host:
 
     @staticmethod
     def told(of: HostFact, start: Start, around: Surroundings) -> Host:
-        """Make a host that an instruction starts."""
+        """Return a host that an instruction starts."""
         return Host(of, around, Stage.CLAIMING, start)
 
     @staticmethod
     def asked(of: HostFact, stop: StopHost, around: Surroundings) -> Host:
-        """Make a host that an instruction stops, and that neither agent nor keeper knows."""
+        """Return a host that an instruction stops, and that neither agent nor keeper knows."""
         host = Host(of, around, Stage.ASKING)
         host._stop = stop
         return host
 
     @staticmethod
     def adopted(state: AttemptState, around: Surroundings, now: float) -> Host | None:
-        """Make a host that the keeper already has; None if its key is not one of ours."""
+        """Return a host that the keeper already has; None if its key is not one of ours."""
         of = host_of(_key_of(state))
         if of is None:
             return None
@@ -110,11 +107,11 @@ class Host:
         return host
 
     def refuse(self, why: str) -> None:
-        """Never start it here: it ends as lost."""
+        """Never start it here; it ends as lost."""
         self.conclude(End(kind="lost", detail=f"it was not started: {why}"))
 
     def advance(self, now: float) -> None:
-        """Do all that is possible now, and set `wake_at`."""
+        """Do everything possible now, and set `wake_at`."""
         self.wake_at = now
         if self._over is not None and self.stage is Stage.RUNNING:
             self._close(self._over, now)
@@ -135,7 +132,7 @@ class Host:
             case Stage.GONE:
                 pass
 
-    # What the bastion asks.
+    # The bastion's requests.
 
     def stop(self, stop: StopHost, now: float) -> None:
         """Stop it in any stage; a known end does not change."""
@@ -154,7 +151,7 @@ class Host:
     def stop_by_agent(
         self, reason: StopReason, now: float, *, by: str = "", grace_s: float = 30.0
     ) -> None:
-        """Stop it of the agent's own accord."""
+        """Stop it on the agent's own initiative."""
         of = self.of
         stop = StopHost(
             project=of.project,
@@ -170,14 +167,14 @@ class Host:
         self.stop(stop, now)
 
     def limit(self, max_runtime_s: float) -> None:
-        """Set its time limit, from its start, in any stage."""
+        """Set its time limit, counted from its start, in any stage."""
         self._start.limit(max_runtime_s)
         if self.stage is Stage.RUNNING:
             with suppress(NotFoundError):
                 self._around.keeper.limit(self.key, max_runtime_s=max_runtime_s)
 
     def follow(self, until: float, now: float) -> None:
-        """Ship its logs at once until then: a user reads them."""
+        """Ship its logs immediately until then: a user reads them."""
         self.wake_at = 0.0
         self._follow_until = until
         if self._run is not None:
@@ -191,10 +188,10 @@ class Host:
         else:
             self.commands.refuse(told, f"this host is {self.stage.value}", now)
 
-    # What the keeper reports.
+    # The keeper's reports.
 
     def saw(self, event: KeeperEvent, now: float) -> None:
-        """Note what the keeper saw of it, or of a command beside it."""
+        """Note the keeper's report about it, or about a command beside it."""
         match event:
             case OutputGrew(key=key, process=process, size_bytes=size_bytes):
                 if key == self.key:
@@ -219,19 +216,22 @@ class Host:
             self.wake_at = 0.0
 
     def went_idle(self, text: str) -> None:
-        """Report that it shows no sign of life and continues; or, with no text, shows one again."""
+        """
+        Report that it shows no sign of life and continues; with an empty text, that it shows one
+        again.
+        """
         self._hung = f"{text}; stacks are in its log" if text else ""
         self._tell_idle()
 
     @property
     def series(self) -> HostSeries | None:
-        """Its samples while it runs; None where nothing is sampled."""
+        """Its samples while it runs; None if nothing is sampled."""
         if self.stage is not Stage.RUNNING or self._run is None:
             return None
         return self._run.series
 
     def left_idle(self, text: str) -> None:
-        """Report that its devices are idle; or, with no text, that they are used again."""
+        """Report that its devices are idle; with an empty text, that they are used again."""
         self._unused = text
         self._tell_idle()
 
@@ -246,7 +246,7 @@ class Host:
         self.wake_at = 0.0
 
     def _close(self, record: ExitRecord, now: float) -> None:
-        """Begin its end, or hold it."""
+        """Start its end, or hold it."""
         assert self._run is not None
         end = self._run.end_of(record)
         if end.notice == StopReason.IDLE and self._unused and not record.idle:
@@ -264,7 +264,7 @@ class Host:
             self._begin_end()
 
     def surprise(self, error: Exception, now: float) -> None:
-        """Contain an internal error: it ends or delays this host alone, and loses no end."""
+        """Contain an internal error: it ends or delays only this host, and loses no end."""
         text = f"internal error: {error!r}"
         if self._surprise != text:
             self._around.say(f"{self.key}: {text}")
@@ -274,7 +274,7 @@ class Host:
         else:
             self.conclude(end_without_start(error))
 
-    # What its start reports; see `Progress`.
+    # The reports of its start; see `Progress`.
 
     def conclude_if_stopped(self) -> bool:
         """See `Progress`."""
@@ -297,7 +297,7 @@ class Host:
             self._end.exists(end)
 
     def fail(self, error: Exception) -> None:
-        """See `Progress`: an error of the job's, a fault of its machine, or one that is neither."""
+        """See `Progress`: the error may be the job's, a fault of its machine, or neither."""
         if isinstance(error, BastionError) or is_machine_fault(error):
             self.conclude(end_without_start(error))
         else:
@@ -363,7 +363,7 @@ class Host:
                 self.run(processes, record.started_at, is_new=False, secrets=secrets)
                 self.exited(record)
 
-    # How it ends.
+    # Its end.
 
     def _hold(self, now: float) -> None:
         """Keep its devices; its processes are dead, and its logs and output need not wait."""

@@ -25,7 +25,7 @@ class HostEnd:
     Args:
         of: The host, called `key` on its machine.
         saving: Keeps its output.
-        end: What its register is to say.
+        end: The content of its register.
         leave: Called once nothing is left to do.
     """
 
@@ -48,12 +48,12 @@ class HostEnd:
         self._drained: int | None = None
 
     def exists(self, end: End) -> None:
-        """Record that the register holds `end`, ours or another's: the devices are free."""
+        """Record that the register holds `end`, this agent's or another's: the devices are free."""
         self._is_written = True
         self._context.bells.ring(facts.Ended(of=self._of, end=end))
 
     def turn(self, now: float, run: HostRun | None) -> None:
-        """Write the register and drain what `run` left, as far as that is possible now."""
+        """Write the register and drain the rest of `run`, as far as possible now."""
         context = self._context
         if not self._is_written:
             key = end_key(self._of, context.settings.machine)
@@ -86,7 +86,7 @@ class HostEnd:
         self._clear(is_saved=self._saving.is_kept)
 
     def _clear(self, *, is_saved: bool) -> None:
-        """Leave its folders; what ran under an earlier life of the keeper may not be saved."""
+        """Leave its folders; output of an attempt from an earlier keeper life may not be saved."""
         self._context.home.leave(self._key, is_saved=is_saved)
         self._leave()
 
@@ -94,7 +94,7 @@ class HostEnd:
         self.exists(outcome.record.end)
 
     def _not_written(self, error: Exception) -> None:
-        """Write it without its detail where that is no text: devices wait for this record."""
+        """Write it without its detail if that cannot be encoded: devices wait for this record."""
         end = self._register.end
         if not isinstance(error, SpecError) or not end.detail:
             self._give_up(error)

@@ -25,10 +25,10 @@ class HostRun:
     Args:
         of: The host, called `key` on its machine.
         saving: Keeps its output.
-        processes: How many it has.
+        processes: The number of its processes.
         started_at: When the keeper started them.
-        is_new: Whether this agent asked for the start.
-        secrets: Values that are masked in its logs and reports; None: they are not known any more.
+        is_new: Whether this agent requested the start.
+        secrets: Values that are masked in its logs and reports; None: they are no longer known.
         holding: What it holds; None: an earlier agent started it.
     """
 
@@ -46,7 +46,7 @@ class HostRun:
         holding: Holding | None,
     ) -> None:
         self.series = context.series(of, key, holding, started_at)
-        """Its samples; None: nothing is sampled here."""
+        """Its samples; None if nothing is sampled here."""
         self._key = key
         self._context = context
         self._saving = saving
@@ -92,16 +92,16 @@ class HostRun:
         return self.logs.is_complete and (self.series is None or self.series.is_empty)
 
     def ship(self, now: float) -> None:
-        """Send what is left of the logs and samples of a host that has ended."""
+        """Send the rest of the logs and samples of a host that has ended."""
         self.logs.turn(now)
         if self.series is not None and self.series.seal(now, is_end=True):
             send(self._context.store, self._context.errands, self._key, self.series, now)
 
     def end_of(self, record: ExitRecord) -> End:
-        """Close the logs and return the end that follows from what the keeper recorded."""
+        """Close the logs and return the end that follows from the keeper's record."""
         self.logs.close(record.processes)
         if self._has_secrets and record.first_failed is not None:
-            # What its clean-up printed into the first log is not why it failed.
+            # Output of its clean-up in the first log is not why it failed.
             until = record.cleaned_from if record.first_failed == 0 else None
             lines = self.logs.last_lines(record.first_failed, LAST_LINES_BYTES, until=until)
             record = replace(record, last_lines=lines)

@@ -64,7 +64,7 @@ class HostStart:
         self._next_go_at = 0.0
 
     def limit(self, max_runtime_s: float) -> None:
-        """Set its time limit, from its start."""
+        """Set its time limit, counted from its start."""
         if self._start is not None:
             self._start = replace(self._start, max_runtime_s=max_runtime_s)
 
@@ -120,7 +120,7 @@ class HostStart:
             self._host.conclude(End(kind="setup_failed", detail="; ".join(error.problems)))
 
     def set_up(self, now: float) -> None:
-        """Prepare folders, code, secrets and environment, as far as that is possible now."""
+        """Prepare folders, code, secrets and environment, as far as possible now."""
         if self._host.conclude_if_stopped():
             return
         context, fail = self._context, self._host.fail
@@ -148,7 +148,7 @@ class HostStart:
             self.pass_barrier(now)
 
     def _prepare(self, launch: Launch, job: Job, start: Start) -> Prepared:
-        """Prepare it, in a lane; its users are told what the store does not give this machine."""
+        """Prepare it, in a lane; its users are told if this machine cannot read the bucket."""
         tell = self._progress.now_does
         try:
             return prepare(self._context, self._key, self._of, launch, job, start, tell)
@@ -168,7 +168,7 @@ class HostStart:
         self._clear_if_late()
 
     def _clear_if_late(self) -> None:
-        """Delete what a set-up wrote that went on after its host had ended."""
+        """Delete the files of a set-up that continued after its host had ended."""
         if self._host.stage in (Stage.ENDING, Stage.GONE):
             self._context.home.forget_secrets(self._key)
             self._context.home.leave(self._key, is_saved=False)
@@ -176,7 +176,7 @@ class HostStart:
     # 3. The barrier.
 
     def pass_barrier(self, now: float) -> None:
-        """Ask the keeper to start it, once the barrier is open or if there is none."""
+        """Request its start from the keeper, once the barrier is open or if there is none."""
         if self._host.conclude_if_stopped():
             return
         assert self._start is not None

@@ -22,7 +22,7 @@ _MARKS_S = 0.5
 
 
 _AWAY_S = 60.0
-"""Time without an agent in which a checkpoint is told by the next one."""
+"""Time without an agent after which the next one still reports a checkpoint."""
 
 
 class Marking:
@@ -32,8 +32,8 @@ class Marking:
     Args:
         of: The host, called `key` on its machine.
         saving: Keeps its output at a checkpoint.
-        redaction: What is masked in the names of its numbers.
-        is_new: Whether its processes are; else an earlier agent may have told their last
+        redaction: Masks secrets in the names of its numbers.
+        is_new: Whether its processes are new; else an earlier agent may have reported their last
             checkpoint.
     """
 
@@ -55,7 +55,7 @@ class Marking:
         self._is_new = is_new
         self._look_at = 0.0
         self._checkpointed_at: float | None = None
-        """When the checkpoint was made that was reported last."""
+        """When the last reported checkpoint was made."""
         self._checkpoint_at = 0.0
         self._reported: Mapping[str, float] = {}
         self._report_at = 0.0
@@ -76,7 +76,7 @@ class Marking:
             self._report_at = now + _REPORT_S
 
     def _tell_checkpoint(self, at: float | None, now: float) -> None:
-        """Report a checkpoint that is new, and keep the output as it is then."""
+        """Report a new checkpoint, and keep the output as of then."""
         if at in (None, self._checkpointed_at):
             return
         self._checkpointed_at = at
@@ -86,7 +86,7 @@ class Marking:
         self._saving.ask()
 
     def _is_old(self, at: float | None) -> bool:
-        """Whether the bastion, which counts from when it is told, would take it for too new."""
+        """Whether the bastion, which counts from the report, would take it for too new."""
         return at is not None and at < self._around.moment() / 1000 - _AWAY_S
 
     def end(self, marks: Marks) -> None:
@@ -95,12 +95,12 @@ class Marking:
 
     def _tell(self, marks: Marks) -> bool:
         # An empty report is not sent: the file may be missing or unreadable for a moment.
-        # Where the secrets are not known any more, a name cannot be told from one.
+        # If the secrets are no longer known, a name cannot be distinguished from one.
         may_tell = bool(marks.report) and not self._redaction.is_blind
         is_new = may_tell and marks.report != self._reported
         if is_new:
             self._reported = marks.report
-            # Masking is by the byte, so a name of other letters may grow.
+            # Masking is by byte, so a name with multi-byte letters may grow.
             numbers = {
                 self._redaction.name(name)[:MAX_NAME]: number
                 for name, number in marks.report.items()

@@ -12,19 +12,17 @@ from bastion.records.reports import facts
 from bastion.records.reports.facts import HostFact
 
 _AGAIN_S = 5.0
-"""Pause after a lack of descriptors or memory."""
+"""Pause after a shortage of descriptors or memory."""
 
 _TRIES = 60
-"""
-Tries per saving, five minutes in total: an output that is not kept is lost to the next attempt.
-"""
+"""Tries per saving, five minutes in total: output that is not kept is lost to the next attempt."""
 
 
 _STILL_S = 45.0
-"""Between two words of a saving that outlasts its host: a job drains for 120 s without one."""
+"""Between two reports of a saving that outlasts its host: without one, a job drains for 120 s."""
 
 _LONGEST_S = 3600.0
-"""So long a job drains for its output: then it goes on without, and says so."""
+"""The longest drain of a job for its output: after that it continues without, and says so."""
 
 
 class Saving:
@@ -40,10 +38,10 @@ class Saving:
         self._tries = 0
         self._ended_at = self._still_at = 0.0
         self._told: str | None = ""
-        """What was last told of it; None: an earlier agent told it."""
+        """The last report about it; None: an earlier agent made it."""
 
     def adopt(self) -> None:
-        """Go on where an earlier agent may have told that output was not kept."""
+        """Continue after an earlier agent, which may have reported that output was not kept."""
         self._told = None
 
     @property
@@ -53,7 +51,7 @@ class Saving:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the last saving succeeded, where there was any, as far as this agent knows."""
+        """Whether the last saving succeeded, if there was any, as far as this agent knows."""
         return self._told == ""
 
     def ask(self) -> None:
@@ -75,7 +73,7 @@ class Saving:
         self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)
 
     def finish(self, now: float) -> None:
-        """Continue the savings of a host that has ended, and report at times that they go on."""
+        """Continue the savings of a host that has ended, and report at times that they continue."""
         self.turn(now)
         if not self._ended_at:
             self._ended_at, self._still_at = now, now + _STILL_S
@@ -99,7 +97,7 @@ class Saving:
             self._wanted = None
 
     def _tell(self, text: str) -> None:
-        """Report why it is not kept, where that is news: the next attempt would miss it."""
+        """Report why it is not kept, if that is news: the next attempt would miss it."""
         if text != self._told:
             self._told = text
             self._around.bells.ring(facts.Unkept(of=self._of, text=text))

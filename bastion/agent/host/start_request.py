@@ -20,7 +20,7 @@ from bastion.spec.task_job import job_of_task, task_environment
 
 def planned(launch: Launch | str, start: Start) -> tuple[Launch, Job]:
     """
-    Return the launch and the job for `start`, with the parameters of its task if it is one.
+    Return the launch and the job for `start`; for a task, with its parameters.
 
     Raises:
         SpecError: The launch cannot be read, has no such job, or its parameters make it invalid.
@@ -101,7 +101,7 @@ def attempt_start(
 
 
 def holding_of(start: Start, *, in_containers: bool) -> Holding:
-    """Return what the host of `start` holds, as the drivers of its machine count it."""
+    """Return what the host of `start` holds, as counted by the drivers of its machine."""
     tpus = (i for kind, indices in start.devices.items() if kind in TPUS for i in indices)
     return Holding(
         devices=(*gpus_of(start.devices), *sorted(tpus)),
@@ -112,7 +112,7 @@ def holding_of(start: Start, *, in_containers: bool) -> Holding:
 
 
 def _idle_rule(start: Start, job: Job, *, in_image: bool) -> IdleRule | None:
-    # A process in a container is no descendant of the keeper: its processor use is not seen.
+    # A process in a container is no descendant of the keeper: its CPU use is not seen.
     signs = tuple(sign for sign in job.signs_of_life if not (in_image and sign == "processor"))
     if job.idle_timeout_s is None or not signs:
         return None
@@ -128,18 +128,18 @@ def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
     """
     Return the bytes that the processes of one host may use together; None if one has no limit.
 
-    They share one limit: memory that one process leaves is available to the others.
+    They share one limit: memory that one process does not use is available to the others.
     """
     asked = [process.resources.amounts["memory"] for process in processes]
     return sum(asked) // hosts if all(asked) else None
 
 
 def _home_in_image(folders: Folders, settings: AgentSettings) -> str:
-    """Return the HOME to set: none for root, as images define root's; else the code folder."""
+    """Return the HOME to set: none for root, since images define root's; else the code folder."""
     return "" if settings.user == "root" else folders.code
 
 
 def _chips(settings: AgentSettings) -> int:
-    """The TPU chips of the machine."""
+    """Return the TPU chips of the machine."""
     has = settings.resources.items()
     return sum(units // units_a_chip(kind) for kind, units in has if kind in TPUS)

@@ -45,7 +45,7 @@ __all__ = ["FakeHome", "FakeKeeper", "Reaction", "Script"]
 
 class FakeHome:
     """
-    What is left of a keeper that dies: journal, spool and, by the kind of crash, processes.
+    What is left of a keeper that dies: journal, spool and, for some crashes, processes.
 
     `executed` holds every key that was ever forked, in order, and is never cleared: a key that is
     in it twice was started twice.
@@ -54,9 +54,9 @@ class FakeHome:
     def __init__(self) -> None:
         self.life = 0
         self.full = ""
-        """Why no start can be recorded on its disk now; empty: it has room."""
+        """Why no start can be recorded on its disk now; empty if there is room."""
         self.exhausted = ""
-        """What the machine lacks to start a process now; empty: nothing."""
+        """What the machine lacks to start a process now; empty if nothing."""
         self.executed: list[str] = []
         self._attempts: dict[str, ScriptedAttempt] = {}
 
@@ -83,7 +83,7 @@ class FakeKeeper:
         clock: Decides what is due; `poll` sleeps on it.
         scripts: Returns the script of a process.
         life: Above every earlier life of this home.
-        permit_s: As of the real keeper; 0: for ever.
+        permit_s: As for the real keeper; 0: forever.
 
     Raises:
         KeeperError: The home has seen this life or a later one.
@@ -200,7 +200,7 @@ class FakeKeeper:
         return events
 
     def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
-        """See `Spool.read`; the spool can be read when the keeper is gone too."""
+        """See `Spool.read`; the spool can still be read when the keeper is gone."""
         if not self._gone:
             self._catch_up()
         attempt = self._home._attempts.get(key)
@@ -210,7 +210,7 @@ class FakeKeeper:
 
     @property
     def due_at(self) -> float:
-        """When the next event happens without a further call; infinite: never."""
+        """When the next event happens without another call; infinite if never."""
         if self._next_at is not None and self._next_at > self._clock.monotonic():
             return self._next_at
         attempts = [attempt.due_at for attempt in self._home._attempts.values()]
@@ -295,7 +295,7 @@ class FakeKeeper:
         self._conclude(attempt, at)
 
     def _conclude(self, attempt: ScriptedAttempt, at: float) -> None:
-        """Begin the clean-up, or record the end, of an attempt whose processes are dead."""
+        """Start the clean-up, or record the end, of an attempt whose processes are dead."""
         if attempt.is_alive or attempt.record is not None:
             return
         if attempt.clean_up is None:

@@ -1,12 +1,12 @@
 """
 The journal: which attempts this home's keepers started and how they ended, append-only.
 
-A line is a JSON object: `life` (a keeper began), `exec` (an attempt is about to be forked),
+A line is a JSON object: `life` (a keeper started), `exec` (an attempt is about to be forked),
 `leaders` (the pids it got), `on_end` (its clean-up is about to be forked), `end` (its record),
 `forget`. `exec`, `on_end` and `end` count only after `commit`, which syncs. The others may be lost
 with the machine, and nothing depends on them then.
 
-There is one file and not one per attempt, so a commit is one sync for everything that a turn of the
+There is one file, not one per attempt, so a commit is one sync for everything that a turn of the
 loop decided, and replay is one read. Standard library only.
 """
 
@@ -118,7 +118,7 @@ class Journal:
             "processes": processes,
         }
         if has_secrets:
-            # That there are some, never which: the shipper of its logs must know to mask them.
+            # Whether there are some, never which: the shipper of its logs must know to mask them.
             fields["has_secrets"] = True
         line = _line({**fields, "undo": list(undo)} if undo else fields)
         self.entries[key] = Entry(line)
@@ -188,7 +188,7 @@ class Journal:
         Append all of `data`.
 
         Raises:
-            OSError: The disk has no room; the file ends where it ended.
+            OSError: The disk has no room; the file ends where it ended before.
         """
         try:
             written = os.pwrite(self._file, data, self._size)

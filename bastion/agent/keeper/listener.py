@@ -38,7 +38,7 @@ class Listener:
         self._poller.watch(self._server.listener.fileno(), self._accept)
 
     def turn(self, now: float) -> float:
-        """Accept connections again once the pause is over; when to call again, or infinity."""
+        """Accept connections again after the pause; return when to call again, or infinity."""
         if now >= self._retry_at:
             self.listen()
         return self._retry_at

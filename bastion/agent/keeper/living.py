@@ -1,8 +1,8 @@
 """
-The keeper that lives in a home, and the proof that none does.
+The running keeper of a home, or the proof that there is none.
 
-Its lock is the proof, and no answer is none: a keeper whose disk stands still answers nothing for a
-while, and its processes run on.
+Its lock is the proof; a missing answer is not. A keeper whose disk is blocked answers nothing for a
+while, and its processes keep running.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ def living_keeper(home: Path, *, has_permit: bool) -> KeeperClient:
     """
     Connect to the keeper; if it has died, kill what it left behind.
 
-    The next keeper would do so, but while the store is out of reach there is none, and a permit
-    must end all the same.
+    The next keeper would do so, but while the store is unreachable there is none, and a permit must
+    still end.
 
     Args:
-        home: Of the agent.
-        has_permit: Whether processes may only run while the store is in reach.
+        home: The agent's home.
+        has_permit: Whether processes may run only while the store is reachable.
 
     Raises:
         KeeperGoneError: There is no keeper.
-        KeeperError: One lives and does not answer. The number of a newer life would make it stop
-            everything as soon as it answers again.
+        KeeperError: One is running and does not answer. The number of a newer life would make it
+            stop everything as soon as it answers again.
     """
     try:
         return KeeperClient(home)
@@ -42,7 +42,7 @@ def living_keeper(home: Path, *, has_permit: bool) -> KeeperClient:
 
 
 def _is_over(home: Path, *, has_permit: bool) -> bool:
-    """Whether no keeper holds its lock; with a permit, what one has left is killed."""
+    """Whether no keeper holds its lock; with a permit, it kills what a dead one has left."""
     try:
         with (home / "keeper" / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,11 +50,11 @@ def _is_over(home: Path, *, has_permit: bool) -> bool:
                 journal = Journal(str(home / "keeper" / "journal"))
                 try:
                     for undo in kill_left(journal, f"{os.path.realpath(home)}:"):
-                        undo.attempt()  # once: the next life goes on until it is done
+                        undo.attempt()  # once: the next life repeats it until it is done
                 finally:
                     journal.close()
     except BlockingIOError:
         return False
     except OSError:
-        pass  # there was no keeper yet, or what is left cannot be seen: the next life kills it
+        pass  # there was no keeper yet, or its leftovers cannot be seen: the next life kills them
     return True

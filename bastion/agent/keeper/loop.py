@@ -3,7 +3,7 @@ The keeper's loop: one thread, one `epoll`, every decision about running attempt
 
 A turn polls, reads requests and output, reaps, and checks the clocks. It then commits everything it
 decided with a single sync of the journal, before it forks a process or reports an event. Standard
-library only; it knows nothing of the network or of what a job is.
+library only; it must not know the network or what a job is.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Loop:
 
     Args:
         folder: The keeper's folder, absolute.
-        mark_prefix: What the mark of every process begins with; the key follows.
+        mark_prefix: What the mark of every process starts with; the key follows.
         journal: Replayed, with a record for every attempt that older lives started.
-        permit_s: How long processes may run without a renewed permit; 0: for ever.
-        environ: The keeper's own variables, for the programs that it runs for itself.
+        permit_s: How long processes may run without a renewed permit; 0: forever.
+        environ: The keeper's own variables, for the programs that it runs for its own use.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Loop:
         )
 
     def run(self, ready: Callable[[], None]) -> None:
-        """Call `ready`, and serve until SIGTERM has come and nothing runs any more."""
+        """Call `ready`, and serve until SIGTERM has arrived and nothing runs."""
         self._listener.listen()
         signals = signal_pipe()
         self._poller.watch(signals, lambda: drain(signals))
@@ -286,15 +286,15 @@ class Loop:
         """
         Send SIGTERM to the whole tree and start the grace period, unless all processes are dead.
 
-        SIGCONT follows, so that a stopped process receives the signal. Another job may wait for
-        the devices, so the grace period bounds everything: a clean-up gets its second half at most.
-        After a fault of the attempt itself (`is_own`) no job waits, and the clean-up gets a time
-        of its own.
+        SIGCONT follows, so that a stopped process receives the signal. Another job may wait for the
+        devices, so the grace period bounds everything: a clean-up gets at most its second half.
+        After a fault of the attempt itself (`is_own`) no job waits, and the clean-up gets its own
+        time limit.
         """
         self._reap()
         now, kept_s = boot_time(), 0.0
         if not is_own:
-            # Also while it is undone: its clean-up follows.
+            # Also while it is being undone: its clean-up follows.
             attempt.end_by = min(attempt.end_by, now + grace_s)
             if attempt.start.on_end is not None:
                 kept_s = min(attempt.start.on_end_s, grace_s / 2)
@@ -320,13 +320,13 @@ class Loop:
         try:
             self._wake(boot_time() + self._watchdog.look(attempt))
         except OSError:
-            self._wake(boot_time() + _LONGEST_WAIT_S)  # /proc may be readable then
+            self._wake(boot_time() + _LONGEST_WAIT_S)  # /proc may be readable by then
         except Exception:  # noqa: BLE001 - a bug of the watchdog must not end all jobs
             traceback.print_exc()
             self._watchdog.forget(attempt)
 
     def _hung(self, attempt: Attempt, text: str) -> None:
-        """Act on an attempt that is hung, its stacks in its log, or (no `text`) is so no more."""
+        """Act on a hung attempt whose stacks are in its log; empty `text`: it no longer hangs."""
         self._outputs.mark_grown(attempt)
         attempt.idle = text
         if text and attempt.start.idle is not None and attempt.start.idle.ends:
@@ -339,7 +339,7 @@ class Loop:
         self._wake_at = _NEVER
         self._wake(self._listener.turn(now))
         if now >= self._permit_until:
-            # The bastion may give everything here up from now on, so this life starts nothing more.
+            # From now on the bastion may give up everything here, so this life starts nothing more.
             self._stop_all(reasons.LOST_CONTACT, longest_s=reasons.LOST_GRACE_S)
             self._is_ending = True
         elif self._is_ending:
@@ -368,8 +368,8 @@ class Loop:
         """
         Sync the journal; then fork the pending starts and report the events.
 
-        An end that has no room on the disk is reported all the same. Its `exec` is on the disk, so
-        a crash can at worst turn it into `lost`, after a client has read how it really ended.
+        An end that has no room on the disk is still reported. Its `exec` is on the disk, so a crash
+        can at worst turn it into `lost`, after a client has read how it really ended.
         """
         is_safe = self._journal.commit()
         if self._journal.is_behind:
@@ -383,7 +383,7 @@ class Loop:
                 self._journal.withdraw(attempt.key)
                 message = f"no start can be recorded: {self._journal.problem}"
                 connection.send({"id": number, "error": "machine", "message": message})
-        # Run even where the disk is full: no later life would fork it.
+        # Run even if the disk is full: no later life would fork it.
         ended, self._to_clean = self._to_clean, []
         for attempt in ended:
             self._clean_up(attempt)
@@ -433,7 +433,7 @@ class Loop:
         try:
             self._outputs.listen(attempt, index, process)
         except OSError as error:
-            # Without a reader the process would block for ever: treat it as one that cannot start.
+            # Without a reader the process would block forever: treat it as one that cannot start.
             if attempt.on_end is None:
                 attempt.machine_fault = fault_text(error)
                 attempt.record_failure(index)

@@ -49,8 +49,9 @@ _OPTIONS = "--home DIR --life N --permit_s T [--cgroups no]"
 
 OPEN_FILES = 65_536
 """
-How many files a process may have open, where its machine allows that: 1,024 is what a service has,
-and too few for data loaders. Of more, programs that close all they might have open become slow.
+How many files a process may have open, if its machine allows it. The default for services, 1,024,
+is too few for data loaders. With a higher limit, programs that close every possible descriptor
+become slow.
 """
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -79,12 +80,12 @@ def keep(
     home: str, *, life: int, permit_s: float, use_cgroups: bool, environ: Mapping[str, str]
 ) -> None:
     """
-    Serve as the keeper of `home` until SIGTERM, and until nothing runs any more.
+    Serve as the keeper of `home` until SIGTERM arrives and nothing runs.
 
     Raises:
-        SystemExit: Another keeper holds this home, the home has seen this life or a later one,
-            what older lives left cannot be seen, or there is no such home. A home that was removed
-            while its keeper started is not created again.
+        SystemExit: Another keeper holds this home, the home has seen this life or a later one, what
+            older lives left cannot be seen, or there is no such home. A home that was removed while
+            its keeper started is not created again.
     """
     folder = f"{home}/keeper"
     try:
@@ -124,7 +125,7 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
     """
     Kill and undo what older lives of this home left, and record as lost what had not ended.
 
-    Spools of attempts that were forgotten while their keeper died are deleted too.
+    Also delete spools of attempts that were forgotten while their keeper died.
 
     Raises:
         OSError: What they left cannot be seen. Nothing is recorded then.
@@ -154,7 +155,7 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
 
 
 def _lock(path: str, life: int) -> int:
-    """Take the home's lock, which is held as long as this process lives."""
+    """Take the home's lock, which is held as long as this process runs."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -167,19 +168,19 @@ def _lock(path: str, life: int) -> int:
 
 
 def _set_limits() -> None:
-    """Give users' processes what training programs need: open files, locked memory, no cores."""
+    """Set the limits that training programs need: open files, locked memory, no core files."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(most, OPEN_FILES)
     if resource.RLIM_INFINITY != files < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-    # A program that crashes would write all its memory to the disk, and hold its devices meanwhile:
-    # services have no limit. A job that wants its core raises it.
+    # A crashing program would write all its memory to disk, and hold its devices in the meantime.
+    # Services have no limit. A job that wants its core file raises it.
     _, core = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, core))
-    # Drivers of devices and of networks lock the memory that they reach.
+    # Drivers of devices and of networks lock the memory that they use.
     _, locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     for limit in (resource.RLIM_INFINITY, locked):
-        with contextlib.suppress(OSError, ValueError):  # only root may raise what is the most
+        with contextlib.suppress(OSError, ValueError):  # only root may raise the hard limit
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
             return
 

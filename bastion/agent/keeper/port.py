@@ -2,18 +2,19 @@
 The port to the keeper: what an agent may request of the program that holds users' processes.
 
 Seven operations: `start`, `stop` and `limit` an attempt, renew the `permit` of all, list the
-`attempts`, `forget` one that is over, `poll` for events; `start_all` and `forget_all` do many at
-once. `tests/contracts/test_keeper.py` holds the real keeper and the fake to these rules:
+`attempts`, `forget` one that is over, `poll` for events; `start_all` and `forget_all` do many
+together. `tests/contracts/test_keeper.py` holds the real keeper and the fake to these rules:
 
-* A key is started at most once, whatever crashes: the start is on disk before the first fork, and
+* A key is started at most once, even after a crash: the start is on disk before the first fork, and
   a second start of the same key is refused by this keeper and by every later one of this home.
 * `Exited` is reported only when every process of the attempt, every descendant of those and every
   pipe is done: devices are free, log sizes are final, the record is on disk.
-* A record is kept until `forget`, whatever connects or dies.
+* A record is kept until `forget`, independent of connections and crashes.
 * Times named `_at` are seconds on CLOCK_BOOTTIME (`Clock.monotonic`): they order events on one
   machine in one boot, and mean nothing elsewhere.
 
-It must not know the bucket, the agent's instructions or what a job is: a key is an opaque string.
+This module must not know the bucket, the agent's instructions or what a job is: a key is an opaque
+string.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class KeeperGoneError(KeeperError):
 
 
 class KeeperEndingError(KeeperError):
-    """This life ends and starts nothing more: a new life, or another machine, can."""
+    """This life ends and starts nothing more; a new life, or another machine, can."""
 
 
 class MachineFaultError(KeeperError):
@@ -128,7 +129,7 @@ class AttemptStart:
     """The processes of one replica on this machine, started and ended together."""
 
     key: str
-    """Opaque and unique for ever, such as `project/job/a1-nonce/r0/h0`; 255 bytes once encoded."""
+    """Opaque and permanently unique, such as `project/job/a1-nonce/r0/h0`; 255 bytes encoded."""
     processes: tuple[ProcessStart, ...]
     grace_s: float
     """From SIGTERM to SIGKILL, for stops that the keeper decides itself."""
@@ -141,7 +142,7 @@ class AttemptStart:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values in the environments that never go to a disk: held in memory until `forget`."""
     spool_limit_bytes: int = SPOOL_LIMIT_BYTES
-    """For each process: beyond it only the head and the last 64 KiB are kept."""
+    """Per process: beyond it, only the head and the last 64 KiB are kept."""
     umask: int = 0o022
     undo: tuple[str, ...] = ()
     """A command (its program a path) that removes what no signal reaches, such as a container. It
@@ -153,13 +154,13 @@ class AttemptStart:
     """The clean-up: run once, when all processes are dead, before the end is reported; it changes
     no outcome."""
     on_end_words: tuple[str, ...] = ()
-    """The clean-up as its user wrote it, for the log; empty: its `argv` is that."""
+    """The clean-up as its user wrote it, for the log; empty: the same as its `argv`."""
     on_end_s: float = 0.0
     """Longest run of the clean-up; in a stop's grace period it gets at most half of that."""
     hold_s: float = 0.0
     """How long its user keeps the devices if it fails by itself."""
     run_as: RunAs | None = None
-    """User of the processes, where the keeper is root's; None: the keeper's own user."""
+    """User of the processes, if the keeper is root's; None: the keeper's own user."""
 
 
 @value
@@ -220,23 +221,23 @@ class ExitRecord:
     lost: bool
     """The keeper died while the attempt ran, and a later life killed what was left of it."""
     idle: str = ""
-    """Which signs of life were missing, and how long, if it was stopped as hung; or empty."""
+    """Which signs of life were missing, and for how long, if it was stopped as hung; or empty."""
     on_end: str = ""
     """Why its `on_end` failed, or empty."""
     cleaned_from: int | None = None
-    """Offset in the first process's log from which it is that of `on_end`; None: it never began."""
+    """Where the output of `on_end` starts in the first process's log; None: it never started."""
     hold_until: float | None = None
-    """Until when its devices are held; None: it did not fail by itself, or was stopped."""
+    """When its devices are released; None: it did not fail by itself, or was stopped."""
     machine_fault: str = ""
     """
-    What the machine lacked when a process could not be started, or empty. The attempt is lost
-    then, even if other processes of it were started.
+    What the machine lacked to start a process, or empty. The attempt is then lost, even if other
+    processes of it were started.
     """
 
 
 @value
 class Running:
-    """An attempt whose processes, or descendants of these, are alive."""
+    """An attempt with running processes or descendants."""
 
     key: str
     started_at: float
@@ -247,7 +248,7 @@ class Running:
     secrets: tuple[str, ...] | None = field(default=(), repr=False)
     """The values it was started with."""
     idle: str = ""
-    """Which signs of life are missing, and how long, if it is reported as hung; or empty."""
+    """Which signs of life are missing, and for how long, if it is reported as hung; or empty."""
 
 
 @value
@@ -264,7 +265,7 @@ AttemptState: TypeAlias = Running | Ended
 
 @value
 class OutputGrew:
-    """A log has reached `size_bytes`; reported at once, then at most 20 times a second."""
+    """A log has reached `size_bytes`; reported immediately, then at most 20 times per second."""
 
     key: str
     process: int
@@ -290,7 +291,7 @@ KeeperEvent: TypeAlias = OutputGrew | Exited | WentIdle
 
 
 Answers: TypeAlias = tuple[BastionError | None, ...]
-"""Why each of several requests was refused; None where it was not."""
+"""Why each of several requests was refused; None if it was not."""
 
 
 class Keeper(Protocol):
@@ -310,17 +311,17 @@ class Keeper(Protocol):
         Start every process of `attempt`; a key is started once.
 
         A process that cannot be started (no such program, no such directory) is no error here. It
-        ends at once with a `setup_failure`, which stops its siblings. A fault of the machine is in
-        the record's `machine_fault`.
+        ends immediately with a `setup_failure`, which stops its siblings. A fault of the machine is
+        in the record's `machine_fault`.
 
         Raises:
             ConflictError: This key was started before; its state is in `attempts`.
-            MachineFaultError: The start cannot be recorded, as on a full disk: nothing was
-                started, the key may be used again.
+            MachineFaultError: The start cannot be recorded, for example on a full disk. Nothing was
+                started, and the key may be used again.
             KeeperEndingError: The permit has expired, or the keeper was told to end. Nothing was
                 started.
-            KeeperError: The attempt is malformed or too large. Nothing was started, the key may be
-                used again.
+            KeeperError: The attempt is malformed or too large. Nothing was started, and the key may
+                be used again.
             KeeperGoneError: No answer; a later `attempts` shows whether it was started.
         """
         ...
@@ -329,7 +330,7 @@ class Keeper(Protocol):
         """
         Start each of `attempts` as `start` does, with one wait for all of them.
 
-        Return for each the error that `start` raises, or None where it was started.
+        Return for each the error that `start` raises, or None if it was started.
 
         Raises:
             KeeperGoneError: No answer; a later `attempts` shows which were started.
@@ -340,8 +341,8 @@ class Keeper(Protocol):
         """
         Give notice: write the notice file and send SIGTERM to the whole tree, SIGKILL after grace.
 
-        Returns at once. A later stop is a further notice and can only move SIGKILL earlier. It has
-        no effect on an attempt that has ended. A stopped attempt does not hold its devices.
+        Returns immediately. A later stop is another notice and can only move SIGKILL earlier. It
+        has no effect on an attempt that has ended. A stopped attempt does not hold its devices.
 
         Raises:
             NotFoundError: No such attempt.
@@ -353,8 +354,8 @@ class Keeper(Protocol):
         """
         Replace the time limit of an attempt: `max_runtime_s` from its start.
 
-        An attempt past its new limit is stopped now. There is no effect on one that has ended or
-        has had its notice.
+        An attempt past its new limit is stopped now. An attempt that has ended or has had its
+        notice is not affected.
 
         Raises:
             NotFoundError: No such attempt.
@@ -366,12 +367,12 @@ class Keeper(Protocol):
         """
         Extend the permit of all processes to `sent_at + valid_for_s`; it is never shortened.
 
-        Once a permit has expired it cannot be renewed: the keeper stops what runs and ends, and the
-        agent begins another life, to which nothing that was given to this one applies.
+        An expired permit cannot be renewed: the keeper stops everything and ends, and the agent
+        starts another life, to which requests to this one do not apply.
 
         Args:
             valid_for_s: How long the permit lasts.
-            sent_at: When the round trip to the store that proves the permit began
+            sent_at: When the round trip to the store that proves the permit started
                 (`Clock.monotonic`).
 
         Raises:
@@ -382,7 +383,7 @@ class Keeper(Protocol):
 
     def attempts(self) -> tuple[AttemptState, ...]:
         """
-        Return every attempt that is not forgotten, of older lives too, oldest first.
+        Return every attempt that is not forgotten, including those of older lives, oldest first.
 
         Raises:
             KeeperGoneError: No answer.
@@ -412,7 +413,7 @@ class Keeper(Protocol):
         """
         Return the events since the last call; wait up to `timeout_s` for the first.
 
-        Events from before this object connected are not among them: call `attempts` once, after
+        They do not include events from before this object connected: call `attempts` once, after
         connecting.
 
         Raises:

@@ -1,5 +1,5 @@
 """
-Reasons of the keeper's own notices, and what it tells clean-ups; standard library only.
+Reasons of the keeper's own notices, and what it passes to clean-ups; standard library only.
 
 They have a file of their own because two files need them: the port, which promises them, and the
 keeper, which does not import the port for the sake of its start-up time and memory.
@@ -12,7 +12,7 @@ LOST_CONTACT = "lost contact"
 """The permit has expired: the bucket was unreachable for too long."""
 
 LOST_GRACE_S = 30.0
-"""Longest grace after that: the bastion counts on the end soon, and nothing can be saved anyway."""
+"""Longest grace after that: the bastion expects the end soon, and nothing can be saved anyway."""
 
 SIBLING_FAILED = "sibling failed"
 """Another process of the same attempt failed."""

@@ -1,4 +1,4 @@
-"""Scripts of what a fake keeper's processes do, and the attempts that follow them."""
+"""Scripts for the processes of a fake keeper, and the attempts that follow them."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _TERM, _KILL = 15, 9
 
 @value
 class Reaction:
-    """What a process does on SIGTERM."""
+    """The reaction of a process to SIGTERM."""
 
     after_s: float = 0.0
     code: int | None = None
     signal: int | None = _TERM
     says: bytes = b""
-    """What it writes at once."""
+    """What it writes immediately."""
 
 
 @value
 class Script:
-    """What a fake process does from its start on."""
+    """The behavior of a fake process from its start on."""
 
     output: tuple[tuple[float, bytes], ...] = ()
     """Seconds after its start, and what it then writes; in order."""
     runs_s: float = 0.0
-    """Seconds until it ends by itself; infinite: never."""
+    """Seconds until it ends by itself; infinite if never."""
     code: int | None = 0
     signal: int | None = None
     setup_failure: str = ""
@@ -64,7 +64,7 @@ class ScriptedProcess:
 
     @property
     def due_at(self) -> float:
-        """When it next does something; infinite: never."""
+        """When it next does something; infinite if never."""
         if self.exit:
             return inf
         return min(self.ends_at, self.output[0][0] if self.output else inf)
@@ -137,19 +137,19 @@ class ScriptedAttempt:
 
     @property
     def is_alive(self) -> bool:
-        """Whether one of its own processes lives."""
+        """Whether one of its own processes is alive."""
         return any(process.exit is None for process in self.processes)
 
     @property
     def idle_at(self) -> float:
-        """When it counts as hung; output is the only sign of life here."""
+        """When it counts as hung; the only sign of life here is output."""
         rule = self.start.idle
         is_watched = rule is not None and not self.idle and self.is_alive and self.kill_at == inf
         return self.printed_at + rule.timeout_s if is_watched and rule is not None else inf
 
     @property
     def due_at(self) -> float:
-        """When the next thing happens to it; infinite: never."""
+        """When its next event is due; infinite if never."""
         if self.record:
             return inf
         if self.clean_up is not None:
@@ -165,7 +165,7 @@ class ScriptedAttempt:
         self.kill_at = min(at + self.start.on_end_s, self.end_by)
 
     def close(self, at: float, *, lost: bool = False) -> ExitRecord:
-        """Make the record of its end."""
+        """Return the record of its end."""
         exits = []
         for process in self.processes:
             if lost:

@@ -2,8 +2,8 @@
 The termination of attempts: kill what is left, undo, and record the end; standard library only.
 
 An attempt is over when its processes are reaped, every descendant is dead, its undo has succeeded,
-its pipes are drained and its clean-up has run. Only then is its record written. What a process left
-that SIGTERM has ended at its notice is killed only when the grace is over.
+its pipes are drained and its clean-up has run. Only then is its record written. If SIGTERM ended a
+process at its notice, its descendants are killed only when the grace period is over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Programs that ask a driver, each of which a broken driver may hold for ever.
+Programs that query a driver, each of which a broken driver may hold forever.
 
-A process in the kernel of such a driver does not die of SIGKILL, and `subprocess.run` waits for it
-all the same. Here it is killed and left, and reaped by a later call. Standard library only.
+A process in the kernel of such a driver does not die of SIGKILL, and `subprocess.run` would still
+wait for it. Here it is killed and left, and reaped by a later call. Standard library only.
 """
 
 from __future__ import annotations

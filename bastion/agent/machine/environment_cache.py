@@ -1,7 +1,7 @@
 """
 Python environments that a machine keeps, and the removal of those that no host uses.
 
-How they lie on the disk is drawn in `bastion.agent.setup.python_env`, which builds them.
+`bastion.agent.setup.python_env`, which builds them, draws their layout on the disk.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def clean(cache: Path, *, before: float, links: Iterable[Path]) -> None:
             at = (whole if whole.exists() else folder).stat().st_mtime
             is_used = any(os.path.realpath(path) in used for path in folder.glob("try-*"))
             if at < before and not is_used:
-                # A renamed environment can no longer be found; what a kill leaves of it is deleted
-                # next time.
+                # A renamed environment can no longer be found; the rest of it after a kill is
+                # deleted next time.
                 gone.append(folder.rename(folder.with_name(f".gone-{folder.name}")))
     for path in gone:
         delete(path)

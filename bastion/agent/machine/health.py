@@ -11,11 +11,11 @@ LEAST_FREE_BYTES = 64 << 20
 """Least free space on the disk of the home; on a disk of less than 3 GB a fiftieth of it."""
 LEAST_FREE_PART = 50
 ROOM_BYTES = 50 << 30
-"""Less free space than this, and than a tenth of the disk, is little for what runs."""
+"""Less free space than this, and than a tenth of the disk, is too little for running jobs."""
 ROOM_PART = 10
 LEAST_INODES = 1_000
 LEAST_MEMORY_BYTES = 32 << 20
-"""Least memory that the kernel can still give: a keeper and a process need about as much."""
+"""Least memory that the kernel must still have: a keeper and a process need about as much."""
 _DESCRIPTORS = 16
 """Least free descriptors of this process: starting one job takes about as many."""
 _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d{1,15}) kB", re.MULTILINE)
@@ -27,7 +27,7 @@ def unwell(home: str) -> str:
 
 
 def disk_trouble(home: str) -> str:
-    """Return why the disk of the folder `home` takes no more data, or an empty string."""
+    """Return why the disk of the folder `home` accepts no more data, or an empty string."""
     try:
         found = os.statvfs(home)
     except OSError as error:
@@ -43,7 +43,7 @@ def disk_trouble(home: str) -> str:
 
 
 def has_little_room(home: str) -> bool:
-    """Whether jobs that run may soon fill the disk of the folder `home`."""
+    """Whether running jobs may soon fill the disk of the folder `home`."""
     try:
         found = os.statvfs(home)
     except OSError:

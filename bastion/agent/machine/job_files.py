@@ -1,12 +1,12 @@
 """
-Opening files in the folders of a job, where it may have put anything: the one place that does.
+Opening files in the folders of a job, where it may have put anything: the one place that does it.
 
 A job can put a pipe, a link, a device or a huge file where keeper and agent look for a plain file.
 So no link is followed here, no open waits for another process, only plain files are read, and every
-read has a limit. What is not a plain file counts as not there. A tree is walked by descriptors: a
-folder that becomes a link meanwhile leads nowhere.
+read has a limit. Anything that is not a plain file counts as missing. A tree is walked by
+descriptors: a folder that becomes a link in the meantime leads nowhere.
 
-The folder that a path lies in must be one that the job cannot replace. Standard library only: the
+The parent folder of a path must be one that the job cannot replace. Standard library only: the
 keeper and the program of a container use it too.
 
 Source: open(2), `O_NOFOLLOW`, `O_NONBLOCK` and `O_PATH`; fifo(7).
@@ -30,25 +30,24 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 MAX_DEPTH = 100
-"""Folders below each other in a tree that is walked: each is an open descriptor meanwhile."""
+"""Maximum depth of a tree that is walked: each level is an open descriptor in the meantime."""
 
 MAX_NAMES = 50_000
 """
-Files and folders of a tree that is walked.
+Maximum number of files and folders of a tree that is walked.
 
-More than that take more memory than an agent should, and a list of them more than a store is read
-for at once.
+More would take more memory than an agent should use, and a longer list than one read of a store.
 """
 
 _ROUNDS = 10_000
 """
-Of removing a tree, each up to `MAX_DEPTH` folders deep and `MAX_NAMES` of each folder: a million
-folders below each other in all, and 500 million files beside each other.
+Rounds of removing a tree, each up to `MAX_DEPTH` folders deep and `MAX_NAMES` of each folder: in
+total, a depth of a million folders and 500 million files in one folder.
 """
 
 
 class TooManyNamesError(OSError):
-    """A tree holds more files and folders than are looked at."""
+    """A tree holds more files and folders than the limit."""
 
     def __init__(self, most_names: int) -> None:
         super().__init__(f"more than {most_names:,} files and folders; pack them into fewer")
@@ -56,13 +55,13 @@ class TooManyNamesError(OSError):
 
 class OpenFile:
     """
-    A plain file of a job's, open for reading while its tree is walked.
+    A plain file of a job, open for reading while its tree is walked.
 
     Attributes:
-        path: Below the walked folder, `/`-separated.
+        path: Its path below the walked folder, `/`-separated.
         handle: Its descriptor; the walk closes it.
-        size: Its bytes when it was opened: what is written after that is not part of it.
-        executable: Whether its mode lets it be run.
+        size: Its bytes when it was opened; later writes do not count.
+        executable: Whether its mode allows running it.
     """
 
     __slots__ = ("executable", "handle", "path", "size")
@@ -76,7 +75,7 @@ class OpenFile:
 
 def read_start(path: str, limit_bytes: int) -> bytes:
     """
-    Read a plain file, its first `limit_bytes` where it has more.
+    Read a plain file; its first `limit_bytes` if it has more.
 
     Raises:
         FileNotFoundError: There is no plain file.
@@ -91,7 +90,7 @@ def read_start(path: str, limit_bytes: int) -> bytes:
 
 def read_end(path: str, limit_bytes: int) -> bytes:
     """
-    Read the last `limit_bytes` of a plain file, or all of it where it has fewer.
+    Read the last `limit_bytes` of a plain file; all of it if it has fewer.
 
     Raises:
         FileNotFoundError: There is no plain file.
@@ -110,7 +109,7 @@ def replace_file(path: str, data: bytes, *, mode: int = 0o644) -> None:
     Write `data` to `path` in one step, through a new file beside it that ends in `.new`.
 
     Raises:
-        OSError: It cannot be written, as where the job has put a folder at one of the two.
+        OSError: It cannot be written, for example if the job has put a folder at one of the two.
     """
     new = path + ".new"
     with create_file(new, mode=mode) as file:
@@ -120,10 +119,12 @@ def replace_file(path: str, data: bytes, *, mode: int = 0o644) -> None:
 
 def create_file(path: str, *, mode: int = 0o666) -> IO[bytes]:
     """
-    Make a new plain file for writing; what is no folder and has its name is removed first.
+    Create a new plain file for writing; anything else with its name, except a folder, is removed
+    first.
 
     Raises:
-        OSError: It cannot be made; `FileExistsError` where the job was faster to put something.
+        OSError: It cannot be created; `FileExistsError` if the job was faster to put something
+            there.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -132,13 +133,13 @@ def create_file(path: str, *, mode: int = 0o666) -> IO[bytes]:
 
 def remove(path: str) -> None:
     """
-    Remove whatever lies at `path`: a tree, a file, a pipe, a link but not what it points to.
+    Remove what is at `path`: a tree, a file, a pipe, or a link but not its target.
 
-    What is mounted there or below stays, with the folders above it: a job may have left the mount
+    A mount at the path or below it stays, with the folders above it: a job may have left the mount
     of a disk that others use.
 
-    `shutil.rmtree` opens what it is given, and waits for ever for the other end of a pipe; a tree
-    deeper than Python's stack is too much for it.
+    `shutil.rmtree` opens what it is given, and would wait forever for the other end of a pipe; a
+    tree deeper than Python's stack would be too much for it.
 
     Raises:
         OSError: Something is left.
@@ -162,7 +163,7 @@ def remove(path: str) -> None:
 
 
 def touched_at(path: str) -> float | None:
-    """Return when a plain file was last written, on the clock of its disk; None without one."""
+    """Return when a plain file was last written, by its disk's clock; None if there is none."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -172,10 +173,10 @@ def touched_at(path: str) -> float | None:
 
 def is_empty(folder: str) -> bool:
     """
-    Whether nothing is in a folder, or it is none.
+    Whether a folder is empty, or is not a folder.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: It cannot be read.
     """
     try:
         handle = os.open(folder, _FOLDER)
@@ -194,10 +195,10 @@ def is_empty(folder: str) -> bool:
 
 def names_in(folder: str) -> list[str]:
     """
-    Name what is in a folder, sorted; nothing where there is no folder.
+    Return the names in a folder, sorted; none if there is no folder.
 
     Raises:
-        OSError: It cannot be looked at.
+        OSError: It cannot be read.
     """
     try:
         handle = os.open(folder, _FOLDER)
@@ -215,9 +216,9 @@ def names_in(folder: str) -> list[str]:
 
 def give_away(folder: str, uid: int, gid: int) -> None:
     """
-    Give everything below `folder` to another user, links themselves and not what they point to.
+    Give everything below `folder` to another user; links themselves and not their targets.
 
-    The folder itself is left: while it is closed to that user, nothing below can change meanwhile.
+    The folder itself stays: while it is closed to that user, nothing below it can change.
 
     Raises:
         OSError: It cannot be given away.
@@ -233,14 +234,15 @@ def files_below(
     """
     Open every plain file below `folder`, one after the other, in the order of their names.
 
-    Left out are links, special files, files that are deleted meanwhile, names that are not UTF-8,
-    what lies deeper than `MAX_DEPTH`, and files that say to be larger than their disk. Where the
-    folder belongs to another user than this process, files of any third user are left out too.
-    With `locked` so are files and folders below it that this process may not read: it names them.
+    It leaves out links, special files, files that are deleted in the meantime, names that are not
+    UTF-8, files deeper than `MAX_DEPTH`, and files that claim to be larger than their disk. If the
+    folder belongs to a user other than this process's, files of any third user are left out too.
+    With `locked`, files and folders that this process must not read are left out as well, and added
+    to it.
 
     Raises:
         TooManyNamesError: It holds more than `most_names` files and folders.
-        OSError: Something cannot be looked at.
+        OSError: Something cannot be read.
     """
     try:
         top = os.open(folder, _FOLDER)
@@ -256,7 +258,7 @@ def files_below(
 
 
 class _Walk:
-    """One walk through a tree: whose files count, and how many names it has met."""
+    """One walk through a tree: whose files count, and how many more names are allowed."""
 
     __slots__ = ("left", "locked", "most_names", "owner")
 
@@ -274,7 +276,7 @@ class _Walk:
 
 
 def _some_names(folder: int, most: int = MAX_NAMES) -> list[str]:
-    """Name at most so many of what an open folder holds: a job may have made millions."""
+    """Return at most `most` names in an open folder: a job may have created millions."""
     with os.scandir(folder) as entries:
         return [entry.name for entry in islice(entries, most)]
 
@@ -316,9 +318,9 @@ class _Removal:
 
     def remove(self, name: str, folder: int, *, depth: int) -> bool:
         """
-        Remove what can be, at most `MAX_NAMES` of each folder; return whether anything was.
+        Remove what can be removed, at most `MAX_NAMES` of each folder; return whether anything was.
 
-        Folders deeper than `MAX_DEPTH` move up into the top, and go from there.
+        Folders deeper than `MAX_DEPTH` move up into the top, and are removed from there.
         """
         try:
             handle = _opened_to_empty(name, folder)
@@ -349,9 +351,9 @@ def _mount_at(folder: str) -> bytes:
 
 def _mount_of(handle: int) -> bytes:
     """
-    Which mount an open folder lies on, as far as the kernel tells.
+    Return the mount that an open folder is on, as far as the kernel reports it.
 
-    That is not the device: a bind mount has that of what is bound.
+    It differs from the device: a bind mount has the device of its source.
 
     Source: proc_pid_fdinfo(5), `mnt_id`.
     """
@@ -369,7 +371,7 @@ def _move_up(name: str, folder: int, top: int) -> bool:
 
 
 def _done(step: Callable[..., None], name: str, folder: int) -> bool:
-    """Unlink what may be impossible to unlink; return whether it was possible."""
+    """Try to unlink something; return whether it was possible."""
     try:
         step(name, dir_fd=folder)
     except OSError:
@@ -414,8 +416,8 @@ def _opened_folder(name: str, folder: int) -> int:
 
 
 def _opened(path: str, folder: int | None = None) -> int:
-    """Open a plain file for reading; what was never one is not opened at all."""
-    # A device may act on being opened, so what it is must be known before.
+    """Open a plain file for reading; never open anything else."""
+    # Opening a device may have an effect, so the type must be known before.
     if not stat.S_ISREG(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
         raise FileNotFoundError(2, "no plain file", path)
     try:

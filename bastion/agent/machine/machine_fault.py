@@ -24,10 +24,10 @@ MACHINE_FAULTS = frozenset(
         errno.ENOMEM,
     }
 )
-"""Error numbers that the state of a machine causes, whatever the call was."""
+"""Error numbers that the state of a machine causes in any call."""
 
 SPAWN_FAULTS = MACHINE_FAULTS | {errno.EAGAIN}
-"""Further ones where a process is started: the machine or its user has no room for another one."""
+"""More of them for the start of a process: the machine or its user has no room for another one."""
 
 
 def is_machine_fault(error: BaseException | None) -> bool:
@@ -42,7 +42,7 @@ def is_machine_fault(error: BaseException | None) -> bool:
 
 
 def fault_text(error: BaseException) -> str:
-    """Return the text of `error` without a path, as in "No space left on device"."""
+    """Return the text of `error` without a path, such as "No space left on device"."""
     if isinstance(error, OSError) and error.errno is not None:
         return os.strerror(error.errno)
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""The ports at which the hosts of a gang meet, given to attempts long before these listen there."""
+"""The ports at which the hosts of a gang meet, assigned long before an attempt listens there."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from contextlib import suppress
 from bastion.agent.machine.stray_processes import read
 
 _REMEMBERED = 1024
-"""Ports that are not given again: more attempts than a machine has at once."""
+"""Ports that are not assigned again: more than the attempts on a machine."""
 _TRIES = 100
 _LEAST = 20_000
-"""Lower ports are those of known services."""
+"""Lower ports belong to well-known services."""
 _DRAWN = "/proc/sys/net/ipv4/ip_local_port_range"
-"""The ports that the kernel gives to connections. Source: Linux, networking/ip-sysctl.rst."""
+"""The ports that the kernel assigns to connections. Source: Linux, networking/ip-sysctl.rst."""
 
 
 def free_port() -> int:
     """
-    Return a port on which nothing listens now, and that no connection is given by the kernel.
+    Return a port on which nothing listens, outside the range that the kernel assigns to
+    connections.
 
-    Where there is none below those, it is one of them: a connection of any process may then take
-    it before the attempt listens there.
+    If there is none below that range, it is a port within it: a connection of any process may then
+    take it before the attempt listens there.
     """
     below = _first_drawn() - _LEAST
     for _ in range(_TRIES if below > 0 else 0):
@@ -50,10 +51,10 @@ def _first_drawn() -> int:
 
 class Ports:
     """
-    Ports that nothing uses, and that no other attempt was given lately.
+    Ports that nothing uses, and that no other attempt received recently.
 
-    A free port is drawn at random: of 32 attempts that start together two would have the same one
-    in four of a hundred cases.
+    A free port is drawn at random: of 32 attempts that start together, two would get the same one
+    in 4 of 100 cases.
 
     Args:
         free: Returns a free port.

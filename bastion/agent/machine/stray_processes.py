@@ -1,16 +1,16 @@
 """
 Finding and killing processes that are provably ours, through /proc; standard library only.
 
-A process is ours when its environment carries our mark, when it belongs to the session of a leader
+A process is ours when its environment has our mark, when it belongs to the session of a leader that
 we started (same pid, same start time), or when it descends from one of these. A signal goes through
 a pidfd whose start time was compared after it was opened, so a recycled pid is never hit.
 
-"It is gone" and "it cannot be seen" are different answers. Where /proc cannot be read for lack of
-descriptors or memory, everything here raises `OSError`. A caller that took that for "nothing is
-left" would free devices that a living process holds.
+"It is gone" and "it cannot be seen" are different answers. If /proc cannot be read for lack of
+descriptors or memory, every function here raises `OSError`. A caller that took that for "nothing is
+left" would free devices that a running process holds.
 
-This file knows nothing of attempts or of the keeper's loop: a new keeper life uses it before it
-serves, to end what an older life left behind.
+This file must not know attempts or the keeper's loop: a new keeper life uses it before it serves,
+to end what an older life left behind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MARK = "BASTION_MARK"
-"""The variable every process of ours carries, `<home>:<key>`."""
+"""The variable that every process of ours has, `<home>:<key>`."""
 
 _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENOTDIR})
 """Errors of /proc that mean that the process has gone. Source: proc(5), fs/proc/base.c."""
@@ -39,16 +39,16 @@ _ENVIRON_BYTES = 6 << 20
 """The kernel's own limit for a process: a shell may put our mark last. Source: execve(2)."""
 
 _HAS_NO_PROGRAM = 0x00200000 | 0x4
-"""Flags of a thread of the kernel, and of one that exits. Source: include/linux/sched.h."""
+"""Flags of a kernel thread, and of an exiting process. Source: include/linux/sched.h."""
 
 _LOOKS = 100
 """Looks at a process that replaces its program, a millisecond apart: it may wait for a disk."""
 
 _BARE = 3
-"""After so many of them with words and without variables it has none."""
+"""After this many looks that show arguments but no variables, it has no variables."""
 
 _HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
-"""Without CONFIG_PROC_CHILDREN in the kernel every process has to be looked at instead."""
+"""Without CONFIG_PROC_CHILDREN in the kernel, every process must be looked at instead."""
 
 
 class Seen:
@@ -81,7 +81,7 @@ def look(pid: int) -> Seen | None:
 
 def lives(process: Seen) -> bool:
     """
-    Whether `process` is still the same, and no zombie.
+    Whether `process` is still the same process, and not a zombie.
 
     Raises:
         OSError: It cannot be seen.
@@ -122,13 +122,13 @@ def children(pid: int) -> list[int]:
 
 
 def boot_id() -> str:
-    """Return the id of this boot: pids and start times of another boot mean nothing."""
+    """Return the id of this boot: pids and start times of another boot are meaningless."""
     return read("/proc/sys/kernel/random/boot_id", 64).decode().strip()
 
 
 def mark_of(pid: int) -> str:
     """
-    Return the mark in the environment of `pid`; empty if it has none or may not be read.
+    Return the mark in the environment of `pid`; empty if it has none or must not be read.
 
     Raises:
         OSError: It cannot be read.
@@ -144,7 +144,7 @@ def mark_of(pid: int) -> str:
 
 
 def _may_be_between_programs(pid: int) -> bool:
-    """Whether it may be in the middle of `exec`, which hides words and variables for a moment."""
+    """Whether it may be in the middle of `exec`, which briefly hides arguments and variables."""
     fields = _stat(pid)
     if len(fields) <= 6 or fields[0] in (b"Z", b"X"):
         return False
@@ -152,11 +152,11 @@ def _may_be_between_programs(pid: int) -> bool:
 
 
 def _environ_after(pid: int) -> bytes:
-    """Return the variables of `pid` once it shows its words, if these are without variables."""
+    """Return the variables of `pid` once its arguments are visible; empty if it has none."""
     bare = 0
     for _ in range(_LOOKS):
         environ = read(f"/proc/{pid}/environ", _ENVIRON_BYTES)
-        # `exec` may have ended since then: that there are words says nothing of `environ` yet.
+        # `exec` may have ended since then: visible arguments say nothing about `environ` yet.
         bare += bool(read(f"/proc/{pid}/cmdline", 1))
         if environ or bare == _BARE:
             return environ
@@ -196,10 +196,10 @@ def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[S
     Return every living process that is ours, and every descendant of one.
 
     Args:
-        mark_prefix: What the mark begins with: `<home>:` for all attempts of a home.
-        leaders: Session leaders we started in this boot, as (pid, start): their sessions are ours,
-            even where a program has overwritten its environment or the leader is gone. The kernel
-            gives the number of a session to no process while the session has members.
+        mark_prefix: The prefix of the mark: `<home>:` for all attempts of a home.
+        leaders: Session leaders that we started in this boot, as (pid, start): their sessions are
+            ours, even if a program has overwritten its environment or the leader is gone. The
+            kernel gives the number of a session to no process while the session has members.
 
     Raises:
         OSError: A process cannot be read, so the result would be incomplete.
@@ -253,7 +253,7 @@ def _all_processes() -> dict[int, Seen]:
 
 
 def _ancestors(processes: dict[int, Seen]) -> set[int]:
-    """Return the caller and its ancestors, which are never strays, whatever their environment."""
+    """Return the caller and its ancestors, which are never strays, even with our mark."""
     above: set[int] = set()
     pid = os.getpid()
     while pid in processes and pid not in above:
@@ -267,7 +267,7 @@ def read(path: str, size: int) -> bytes:
     Return up to `size` bytes of a file of /proc; empty if it is gone or not readable by us.
 
     Raises:
-        OSError: It cannot be read for any other reason, as where no descriptor is left.
+        OSError: It cannot be read for any other reason, such as a lack of descriptors.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -2,10 +2,10 @@
 Bells: the facts of a turn, in one create-only object.
 
 One bell is sent at a time, so facts arrive in the order in which they became true. Its number and
-bytes are fixed before the first try. Numbers only grow, across restarts too: they are reserved in
+bytes are fixed before the first try. Numbers only grow, even across restarts: they are reserved in
 the home before they are used. Gaps mean nothing, and a number that is taken is skipped. The bastion
-ignores numbers below the last one it has read. So if the reserved number is damaged, the next one
-is chosen far above it.
+ignores numbers below the last one that it has read. So if the reserved number is damaged, the next
+one is chosen far above it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _FACTS = 500
 """Most facts of one bell: about 100 KB of ordinary ones."""
 
 _BYTES = BELL_BYTES // 2
-"""Size above which no further fact goes with a bell: an end has up to 4 KiB of a log."""
+"""Size above which no more facts are added to a bell: an end has up to 4 KiB of a log."""
 
 _ALONE = Unkept
-"""Earlier bastions know no such fact, and set aside the whole bell that has one."""
+"""Earlier bastions do not know this fact, and set aside the whole bell that has one."""
 
 _RESERVED = 256
-"""Numbers reserved at once: one small write to the home for so many bells."""
+"""Numbers reserved together: one small write to the home for this many bells."""
 
 
 @value
@@ -53,9 +53,9 @@ class Bells:
         errands: Makes the calls to it.
         home: Stores which numbers are reserved.
         machine: Its name.
-        life: The keeper's.
+        life: The keeper's life.
         anew: Returns a number above all that this life can have used, for a damaged home.
-        say: Takes one line for the agent's log.
+        say: Writes one line to the agent's log.
     """
 
     def __init__(
@@ -83,13 +83,16 @@ class Bells:
         self._reserved = self._next
         self._anew = anew
         self._is_stored: bool | None = None
-        """Whether what is reserved is in the home; None: this agent has reserved nothing yet."""
+        """
+        Whether the reserved numbers are stored in the home; None: this agent has reserved nothing
+        yet.
+        """
         self._waiting: list[tuple[Fact, int]] = []
         self._frozen: tuple[str, bytes, int] | None = None
         self._asked = 0
         self._landed = 0
         self.rung_at: float | None = None
-        """When the last bell that was written was sent, on the agent's clock."""
+        """When the last written bell was sent, on the agent's clock."""
         self.store_time: tuple[float, float] | None = None
         """The store's time and the agent's, when the last bell was written."""
 
@@ -97,7 +100,7 @@ class Bells:
         """
         Send `fact` with the next bell, and return a ticket for `has_landed`.
 
-        One with a text that is not UTF-8 is left out: it would hold up all facts of this machine.
+        A fact with text that is not UTF-8 is left out: it would block all facts of this machine.
         """
         try:
             size = len(encode(fact))
@@ -118,7 +121,7 @@ class Bells:
         return self._frozen is None and not self._waiting
 
     def turn(self, now: float) -> None:
-        """Send the facts that wait, unless a bell is under way."""
+        """Send waiting facts, unless a bell is under way."""
         if self._frozen is None:
             if not self._waiting:
                 return
@@ -152,8 +155,8 @@ class Bells:
         """
         Reserve the next numbers.
 
-        Where an agent cannot store the first that it reserves, the one before it may have used more
-        than what is stored: its numbers begin far above those.
+        If an agent cannot store its first reservation, the agent before it may have used more
+        numbers than are stored: the new numbers then start far above those.
         """
         is_first = self._is_stored is None
         stored = self._next + 1 + _RESERVED
@@ -164,7 +167,7 @@ class Bells:
 
 
 def _together(waiting: list[tuple[Fact, int]]) -> int:
-    """How many of the first facts go with the next bell."""
+    """Return how many of the first facts go with the next bell."""
     whole = 0
     for place, (fact, size) in enumerate(waiting[:_FACTS]):
         whole += size
@@ -182,7 +185,7 @@ def _write(store: ObjectStore, key: str, data: bytes) -> _Rung:
         try:
             found = store.read(key, limit_bytes=len(data))
         except NotFoundError:
-            return _Rung(taken=True)  # a bell of this number was absorbed meanwhile
+            return _Rung(taken=True)  # the bastion has already read a bell with this number
         except OversizeError:
             return _Rung(taken=True)
         assert found is not None

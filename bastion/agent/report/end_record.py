@@ -28,7 +28,7 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
     """
     Return how the host ended, from its keeper's record and the marks of its processes.
 
-    A notice that was given after a process had failed by itself is left out. `word` is what
+    A notice after a process had already failed by itself is left out. `word` has the facts that
     containers left.
     """
     sizes = tuple(map(shipped_size, record.processes))
@@ -114,8 +114,8 @@ def end_without_start(error: BaseException) -> End:
     """
     Return the end of a host that could not start because of `error`.
 
-    After a fault of the machine, or where its keeper ends, the host is lost, because the job can
-    start elsewhere. Any other error would occur on every machine.
+    After a fault of the machine, or if its keeper ends, the host is lost, because the job can start
+    elsewhere. Any other error would occur on every machine.
     """
     if isinstance(error, MachineFaultError):
         return _lost(error.message)

@@ -2,8 +2,8 @@
 Log shipping: the logs of one host's processes, from the keeper's spool to the bucket.
 
 The agent's thread decides which bytes are sent (`frozen`), and the lane sends them. They are fixed
-before the first try, so a retry sends the same segments. What an earlier agent sent is found by one
-list. Secrets are masked by `redaction`.
+before the first try, so a retry sends the same segments. One list shows what an earlier agent has
+sent. Secrets are masked by `redaction`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bastion.logs.segments import SEGMENT_BYTES, LogMismatchError, shipped_bytes
 from bastion.store.port import ObjectStore
 
 TRACEBACK = b"Traceback (most recent call last)"
-"""A log with this text is flushed at once. Source: Python, `traceback.print_exc`."""
+"""A log with this text is flushed immediately. Source: Python, `traceback.print_exc`."""
 
 _AT_ONCE_BYTES = 16 << 20
 """Bytes of one log that one errand sends, so that a flood does not delay other logs."""
@@ -27,7 +27,7 @@ _AT_ONCE_BYTES = 16 << 20
 _LOOKED_AT_BYTES = 64 * 1024
 
 _AGAIN_S = 1.0
-"""The pause before a log is read again, after the machine had no descriptor or memory for it."""
+"""Pause before a log is read again after the machine ran out of descriptors or memory."""
 
 
 class _Log:
@@ -47,7 +47,7 @@ class _Log:
 
     @property
     def spooled(self) -> int:
-        """Up to where its bytes come from the spool."""
+        """The offset up to which its bytes come from the spool."""
         return self.size - len(self.tail)
 
 
@@ -90,7 +90,7 @@ class Shipping:
         self._unseen: dict[int, int] = {}
         """New sizes of logs, by process, that could not be read yet."""
         self.broken = ""
-        """Why nothing more can ever be shipped; empty while it can."""
+        """Why nothing more can ever be shipped; empty while it can be."""
         self._logs = [_Log(prefix, shipped=0 if is_new else None) for prefix in prefixes]
 
     @property
@@ -121,7 +121,7 @@ class Shipping:
         log.size = size_bytes
 
     def hurry(self, now: float, *, for_s: float = 0.0) -> None:
-        """Flush at once, and often for the next `for_s` seconds."""
+        """Flush immediately, and often for the next `for_s` seconds."""
         self._urgent_until = max(self._urgent_until, now + for_s)
         for log in self._logs:
             log.waiting_since = min(log.waiting_since, now - self._pace.old_s)
@@ -138,8 +138,8 @@ class Shipping:
         """
         Return the last part of a closed log, masked, with undecodable bytes replaced.
 
-        That is the part before the offset `until`, where one is given. Empty if it cannot be read
-        just now.
+        If `until` is given, it is the part before that offset. Empty if the log cannot be read just
+        now.
         """
         spooled = self._logs[process].spooled
         end = spooled if until is None else min(until, spooled)
@@ -196,7 +196,7 @@ class Shipping:
         return TRACEBACK in self._reader(process)(max(first, end - _LOOKED_AT_BYTES), end)
 
     def _reader(self, process: int) -> Read:
-        """Reads the log; returns less than asked for where the spool ends."""
+        """Return a function that reads the log; it returns less where the spool ends."""
 
         def read(first: int, end: int) -> bytes:
             try:
@@ -243,7 +243,7 @@ class Shipping:
         try:
             return write_segment(self._store, prefix, at, data)
         except LogMismatchError:
-            # Another agent masked the values alone, when they were still known.
+            # Another agent masked only the values, when they were still known.
             stands = shipped_bytes(self._store, prefix) if self._redaction.is_blind else at
             if stands <= at:
                 raise

@@ -1,14 +1,16 @@
 """
 Mask the values of secrets in a log, byte for byte, so that offsets stay valid.
 
-Rules: * What is masked depends on the log's bytes alone, not on how they were cut into writes or
-segments or when: a second try of a segment, by whichever agent, has the same bytes. * Bytes at the
-end that may be the beginning of a value wait until it is known (`settled`). If the log ends with
-them, they are masked where they are at least as long as a secret must be. * A value of several
-lines is also looked for line by line, as tools print them. Line ends stay. * Where there were
-secrets and their values are no longer known, everything but line ends is masked. Only the exact
-bytes are recognised: base64, or a value spelled backwards, is not. This prevents accidents; it
-cannot stop a program that has the value from printing it.
+* What is masked depends only on the log's bytes, not on when or how they were cut into writes or
+  segments: a second try of a segment, by any agent, has the same bytes.
+* Bytes at the end that may be the beginning of a value wait until that is known (`settled`). If the
+  log ends with them, they are masked if they are at least as long as a secret must be.
+* A value of several lines is also searched line by line, since tools print it that way. Line ends
+  stay.
+* If there were secrets and their values are no longer known, everything except line ends is masked.
+
+Only the exact bytes are recognized: base64, or a value spelled backwards, is not. This prevents
+accidents; it cannot stop a program that has the value from printing it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Redaction:
     The masking of the logs of one host.
 
     Args:
-        values: The secrets' values; None: there are some, but they are not known any more.
+        values: The secrets' values; None: there are some, but they are no longer known.
     """
 
     def __init__(self, values: Iterable[str] | None) -> None:
@@ -39,7 +41,7 @@ class Redaction:
 
     @property
     def is_blind(self) -> bool:
-        """Whether there are values that are not known any more."""
+        """Whether there are values that are no longer known."""
         return self._is_blind
 
     def settled(self, size: int, read: Read) -> int:
@@ -74,7 +76,7 @@ class Redaction:
         return bytes(masked[first - begin : end - begin])
 
     def name(self, text: str) -> str:
-        """Return a short text that a job chose, masked as the end of a log is."""
+        """Return a short text that a job chose, masked like the end of a log."""
         data = text.encode()
         return self.masked(0, len(data), lambda at, to: data[at:to], log_end=len(data)).decode()
 
@@ -90,7 +92,7 @@ class Redaction:
 
 class Pattern:
     """
-    One masked text, found in linear time, whatever it repeats.
+    One masked text, found in linear time, even if it is repetitive.
 
     Source: Knuth, Morris and Pratt (1977), "Fast pattern matching in strings": the failure
     function, and the period that follows from it.
@@ -109,7 +111,7 @@ class Pattern:
         Yield (first, end) of every part of `data` that occurrences of the text cover.
 
         Occurrences at a distance of one period are merged: for a text of one repeated letter, every
-        byte of a long line would begin another occurrence.
+        byte of a long line would start another occurrence.
         """
         at = data.find(self.text)
         while at >= 0:

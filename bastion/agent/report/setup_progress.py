@@ -8,7 +8,7 @@ from bastion.records.reports.facts import HostFact, Preparing
 _FIRST_S = 5.0
 """Shorter steps are not reported."""
 _LONGEST_S = 60.0
-"""Longest time between two bells; it doubles up to here, so an hour's pull costs some sixty."""
+"""Longest time between two bells; it doubles up to here, so an hour's pull costs about sixty."""
 
 
 class SetUpProgress:
@@ -23,7 +23,7 @@ class SetUpProgress:
         self._next_at: float | None = None
 
     def now_does(self, text: str) -> None:
-        """Set the current step, as in `fetching its code`."""
+        """Set the current step, such as `fetching its code`."""
         self._text = text
 
     def turn(self, now: float) -> None:

@@ -1,5 +1,5 @@
 """
-What a host needs before it starts: code, image, Python environment, variables, secrets.
+The needs of a host before it starts: code, image, Python environment, variables, secrets.
 
 The start instruction and the job's spec come in; filled folders, a Python environment, values of
 secrets and the environment of every process go out. Read `prepare` first, the order of the steps;

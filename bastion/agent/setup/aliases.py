@@ -1,8 +1,8 @@
 """
 Variables that a process gets on request: the names that other schedulers use for the same values.
 
-Each has the meaning in its own documentation; `docs/reference/environment.md` says how that fits
-the jobs of Bastion.
+Each has the meaning from its own documentation; `docs/reference/environment.md` explains how that
+fits the jobs of Bastion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The folders of a host, filled with its code and the output that earlier attempts of its job kept.
 
-The bundler fetches the code, and is imported only where there is code to fetch.
+The bundler fetches the code, and is imported only if there is code to fetch.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 _PAUSES_S = (2.0, 8.0)
-"""Between tries of a repository that does not answer: its restart costs no attempt."""
+"""Pauses between tries of a repository that does not answer: retries cost no attempt."""
 
 _FETCHES = 3
-"""Of code that a cleaning of the cache deletes before it can be copied."""
+"""Tries to copy code that a cleaning of the cache deletes first."""
 
 _CLOCK = SystemClock()
 """Pauses between real calls, which no simulation makes."""
@@ -55,21 +55,21 @@ def set_up(
     report: Callable[[str], None],
 ) -> Folders:
     """
-    Make and fill the folders of a host that was never started.
+    Create and fill the folders of a host that was never started.
 
     Args:
         home: The agent's folders.
         store: The bucket.
-        key: Of the host's attempt.
+        key: The key of the host's attempt.
         of: The host.
-        code: Of its launch.
-        settings: The agent's.
-        say: Takes a line for the agent's log.
+        code: The code of its launch.
+        settings: The agent's settings.
+        say: Writes one line to the agent's log.
         report: Takes the current step, for the progress that users see.
 
     Raises:
         SetUpError: It failed, and a retry would not help.
-        StoreError: The store is out of reach.
+        StoreError: The store is unreachable.
     """
     try:
         folders = home.folders(key)
@@ -100,7 +100,7 @@ def bring(
 
     Raises:
         SetUpError: It cannot be fetched, and a retry would not help; or the disk is full.
-        StoreError: The store is out of reach.
+        StoreError: The store is unreachable.
     """
     from bundler.bundle.fetch import fetch
     from bundler.copies.checkout import checkout
@@ -138,7 +138,10 @@ def bring(
 
 
 def _sent_anew(code: BundleRef | GitRef | Code) -> str:
-    """What brings a damaged bundle back: objects are never replaced, so they must go first."""
+    """
+    Return how to restore a damaged bundle: objects are never replaced, so they must be deleted
+    first.
+    """
     assert isinstance(code, BundleRef)
     manifest = f"{layout.BUNDLES}manifests/{code.digest}"
     return f"delete {manifest} and what is damaged, then submit it again: that sends its code anew"

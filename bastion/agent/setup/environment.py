@@ -26,7 +26,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Source: Debian, /etc/login.defs ENV_SUPATH. It is the same for every user of jobs."""
 
 TPUS = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e"})
-"""Resource types that are TPUs: libtpu finds them by other variables than CUDA's."""
+"""Resource types that are TPUs: libtpu finds them by variables other than CUDA's."""
 
 NEURONS = frozenset({"trainium", "inferentia2"})
 """Resource types that are driven by the files /dev/neuron<index>."""
@@ -38,7 +38,7 @@ COUNTED = frozenset({"cpu", "memory"})
 """Resource types that are amounts, not devices with an index."""
 
 _BOUNDS = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1", 8: "2,4,1"}
-"""How the chips of a part of a host lie, by their number."""
+"""The arrangement of the chips of a part of a host, by their number."""
 
 _MEGASCALE_PORT = 8080
 """Source: AXLearn and MaxText, `MEGASCALE_COORDINATOR_ADDRESS`; libtpu's default port."""
@@ -54,7 +54,7 @@ Source: docs.nvidia.com/datacenter/cloud-native/container-toolkit, "GPU Enumerat
 
 @value
 class Place:
-    """What the environment of one host's processes says about their machine and their gang."""
+    """The facts about the machine and the gang of one host's processes, for their environment."""
 
     home: str
     """Home directory of the user that the processes run as."""
@@ -69,19 +69,19 @@ class Place:
     marks: str
     output: str
     addresses: tuple[str, ...]
-    """Of every host of the gang, replica by replica; of this host alone if it has no barrier."""
+    """Addresses of all hosts of the gang, replica by replica; without a barrier, only its own."""
     port: int
     """Port that the first host may listen on for the others."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the job's secrets, by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
-    """Paths of those that are files too, by name."""
+    """Paths of the secrets that are also files, by name."""
     tpu: Mapping[str, str] = field(default_factory=dict)
-    """What libtpu is told about the whole machine."""
+    """Facts for libtpu about the whole machine."""
     chips: int = 0
     """TPU chips of the machine."""
     in_image: bool = False
-    """Whether they run in containers: paths of the image's file system are kept then."""
+    """Whether they run in containers: paths of the image's file system are then kept."""
 
 
 def environments(
@@ -90,7 +90,7 @@ def environments(
     """
     Return the environment of every process of the host that `start` names, in their order.
 
-    `task` are the variables of a task of an array.
+    `task` has the variables of a task of an array.
     """
     shares = device_shares(start.devices, job.processes, hosts=start.hosts)
     if place.in_image:
@@ -119,8 +119,8 @@ def device_shares(
     """
     Split the assigned indices of each type between `processes` by their requests, in order.
 
-    Where no process requests a type that was assigned (the job requested an instance type, or a
-    whole machine), every process sees all of it. The request of a process is for all `hosts` of its
+    If no process requests an assigned type (because the job requested an instance type or a whole
+    machine), every process sees all of it. The request of a process is for all `hosts` of its
     replica, so each host contributes its part.
     """
     shares: tuple[dict[str, tuple[int, ...]], ...] = tuple({} for _ in processes)
@@ -136,7 +136,7 @@ def device_shares(
 
 
 def chips_of(kind: str, indices: Sequence[int]) -> tuple[int, ...]:
-    """Return the chips in which the units `indices` of a TPU are: some have two to a chip."""
+    """Return the chips that contain the units `indices` of a TPU: some have two to a chip."""
     return tuple(sorted({index // units_a_chip(kind) for index in indices}))
 
 
@@ -201,16 +201,16 @@ def _rendezvous(
         return env
     own = shares[index]
     if max(map(len, own.values()), default=0) > 1:
-        # Lightning and accelerate read these as: there is one process for each device already.
+        # Lightning and accelerate read these as: there is already one process for each device.
         del env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"]
     return env | _torchrun(start, place, gpus=len(gpus_of(own)))
 
 
 def _torchrun(start: Start, place: Place, *, gpus: int) -> dict[str, str]:
     """
-    The defaults of torchrun's flags: all hosts of the gang, and a process for each GPU.
+    Return the defaults of torchrun's flags: all hosts of the gang, and a process for each GPU.
 
-    On one host it finds a port of its own, also where several of it run there.
+    On one host it finds a port of its own, even if several of it run there.
 
     Source: torch, distributed/argparse_util.py, `PET_` and the name of the flag; launcher/api.py.
     """
@@ -269,7 +269,7 @@ def _of_process(start: Start, *, index: int, processes: int) -> dict[str, str]:
 
 def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -> Mapping[str, str]:
     env = {
-        # Empty, not unset: without the variable every device of the machine is visible.
+        # Empty, not unset: without the variable, every device of the machine is visible.
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, _cuda(share))),
         # Indices are those of nvidia-smi, not those of CUDA's default order, fastest first.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -305,11 +305,11 @@ def _tpu(start: Start, place: Place, chips: Sequence[int]) -> dict[str, str]:
     """
     Return the variables by which libtpu finds its slice's hosts, and Megascale the other slices.
 
-    A process that has all chips of its machine is told of the topology. One that has some of them
-    is told which, and is a topology of its own.
+    A process with all chips of its machine gets the topology. A process with some of them gets
+    their numbers, and is a topology of its own.
 
-    Source: cloud.google.com/tpu/docs/multislice-introduction; GKE's device plugin for TPUs, for
-    the names; jax, docs "Running multiple JAX processes on one TPU host", for parts of a host.
+    Source: cloud.google.com/tpu/docs/multislice-introduction; GKE's device plugin for TPUs, for the
+    names; jax, docs "Running multiple JAX processes on one TPU host", for parts of a host.
     """
     first = start.replica * start.hosts
     has_part = place.chips > len(chips)
@@ -336,7 +336,7 @@ def _part_of_host(chips: Sequence[int]) -> dict[str, str]:
 
 
 def _node(start: Start) -> str:
-    """Which host of all hosts of the gang this is."""
+    """Return the number of this host among all hosts of the gang."""
     return str(start.replica * start.hosts + start.host)
 
 

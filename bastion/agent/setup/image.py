@@ -1,7 +1,7 @@
 """
 Pulling an image to this machine, by docker; its errors are shown in docker's own words.
 
-An image on the machine is not pulled again. A digest is the same image for ever, and a bare tag
+An image on the machine is not pulled again. A digest always means the same image, and a bare tag
 could not be resolved when its launch was submitted. The login is the one that docker's own client
 would use on this machine.
 """
@@ -26,7 +26,7 @@ _SILENT_S = 600.0
 """Longest silence of a pull: docker reports nothing while it unpacks a large layer."""
 
 _AWAY_S = 60.0
-"""How long an engine may be away, as when it is upgraded, before it counts as missing."""
+"""How long an engine may be away, for example for an upgrade, before it counts as missing."""
 
 _SAY_S = 15.0
 """Between two lines of one pull in the agent's log."""
@@ -50,10 +50,10 @@ def bring_image(
 
     Args:
         ref: `[registry/]name[:tag][@sha256:digest]`.
-        engine: Of this machine.
-        say: Takes a line for the agent's log now and then.
+        engine: This machine's engine.
+        say: Writes a line to the agent's log now and then.
         report: Takes the progress, whenever docker reports it.
-        clock: In seconds.
+        clock: Returns the time in seconds.
         sleep: Waits.
 
     Raises:
@@ -112,7 +112,7 @@ def _pull(
 
 
 def _record_progress(line: dict[str, Any], layers: dict[str, tuple[int, int]]) -> None:
-    """Record the progress of a layer: docker reports each on its own."""
+    """Record the progress of a layer: docker reports each layer separately."""
     progress = line.get("progressDetail") or {}
     if line.get("status") == "Downloading" and "total" in progress:
         layers[str(line["id"])] = int(progress.get("current", 0)), int(progress["total"])

@@ -2,7 +2,7 @@
 The steps before a host's processes can start: its secrets, its folders and code, its Python
 environment.
 
-Secrets come first, for they fail soonest. Their values are held here, in memory, until the keeper
+Secrets come first, since they fail soonest. Their values are held here, in memory, until the keeper
 has them. An agent that dies before that leaves none behind, and the next agent reads them again.
 """
 
@@ -36,7 +36,7 @@ from bundler.images.reference import split_reference
 
 
 class SetupContext(Protocol):
-    """What `prepare` needs of an agent."""
+    """The parts of an agent that `prepare` needs."""
 
     @property
     def store(self) -> ObjectStore:
@@ -66,19 +66,19 @@ class SetupContext(Protocol):
 
 @value
 class Prepared:
-    """What has been prepared for a host."""
+    """The result of a host's preparation."""
 
     folders: Folders
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values by name."""
     secret_files: Mapping[str, str] = field(default_factory=dict)
-    """Paths of those that are files too, by name."""
+    """Paths of the secrets that are also files, by name."""
     image: str = ""
     """The pulled image that its processes run in; empty: they run on the machine itself."""
     recipe: Recipe | None = None
-    """Of the Python environment that it needs; None: it needs none."""
+    """The recipe of the Python environment that it needs; None if it needs none."""
     python: str = ""
-    """The path of that environment, once there is one."""
+    """The path of that environment, once it exists."""
 
     @property
     def is_whole(self) -> bool:
@@ -87,7 +87,7 @@ class Prepared:
 
 
 def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
-    """Whether preparation only makes three folders, with no remote call: not worth a lane."""
+    """Whether preparation only creates three folders, with no remote call: not worth a lane."""
     return launch.code is None and of.attempt == 1 and not job.every_secret
 
 
@@ -160,7 +160,7 @@ def with_python(
     Return `prepared`, whole if its Python environment exists; else start a build, and call again.
 
     One host builds an environment while the other hosts that need it wait, without a lane.
-    `otherwise` gets the exception of the build, if the build is this host's, and that of an
+    `otherwise` gets the exception of the build, if this host builds it, or the one about an
     interpreter that the user of jobs cannot reach.
     """
     recipe = prepared.recipe
@@ -200,7 +200,7 @@ def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0
         )
-        with suppress(LogMismatchError):  # the build of an earlier agent failed too
+        with suppress(LogMismatchError):  # an earlier agent's build failed too
             write_segment(context.store, prefix, 0, error.printed)
         raise
 
@@ -210,13 +210,13 @@ def _done(_: None) -> None:
 
 
 def _written(values: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write `values` into files of `folder`, readable by their user alone; paths by name."""
+    """Write `values` into files of `folder` that only their user can read; return paths by name."""
     if not values:
         return {}
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, text in values.items():
-            # A file may exist already, of an agent that died before the start.
+            # A file of an agent that died before the start may already exist.
             with create_file(str(folder / name), mode=0o600) as out:
                 out.write(text.encode())
     except OSError as error:

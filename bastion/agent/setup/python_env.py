@@ -40,7 +40,7 @@ from bastion.spec.python_env import PythonEnv
 from bastion.value import value
 
 BUILD_S = 3600.0
-"""Longest build: CUDA wheels of some gigabytes over a slow line, with room."""
+"""Longest build: CUDA wheels of some gigabytes over a slow line, with a margin."""
 
 _CHECK_S = 1.0
 """Between two checks of the disk while a build runs."""
@@ -49,7 +49,7 @@ _FORMAT = 2
 """Format of the environments; a change rebuilds all of them."""
 
 _OPEN = 0o755
-"""Mode of the folders of an environment: jobs may run as another user than the agent."""
+"""Mode of the folders of an environment: jobs may run as a user other than the agent's."""
 
 _SHOWN_BYTES = 3000
 """Share of a failed build's output in the outcome, which has at most 4096 characters."""
@@ -153,11 +153,11 @@ def build(
     Build the environment and make it the whole one; one builder of a digest at a time.
 
     Args:
-        recipe: Of the environment.
-        mark: Of every process of the build, so that none outlives the machine.
+        recipe: The recipe of the environment.
+        mark: The mark of every process of the build, so that none outlives the machine.
         environ: The agent's variables; the build gets those that configure its tools.
         trouble: Returns why the disk of a folder has no room. It is called while the build runs,
-            because a build that fails for want of room often frees some before it ends.
+            because a build that fails for lack of room often frees some before it ends.
 
     Raises:
         BuildError: It cannot be built.
@@ -217,7 +217,7 @@ def _interpreter(version: str, *, has_uv: bool) -> str:
 
 
 def _identity(interpreter: str) -> str:
-    """Identify the interpreter by what a virtual environment of it depends on."""
+    """Return what a virtual environment of the interpreter depends on, as an identity."""
     if not interpreter.startswith("/"):
         return f"{interpreter} of uv {platform.machine()}"
     return _queried_identity(interpreter, Path(interpreter).stat().st_mtime_ns)
@@ -245,7 +245,8 @@ def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
         sync = [uv, "sync", "--frozen", "--no-install-project", "--no-install-workspace"]
         sync += [f"--no-install-package={name}" for name in recipe.local.folders]
         sync += ["--all-packages"] if recipe.local.is_workspace else []
-        # Named, or uv makes the environment anew with another that the project names.
+        # Named, or uv would rebuild the environment with another interpreter that the project
+        # names.
         sync += ["--python", python]
         return venv, [*sync, "--compile-bytecode", "--project", str(recipe.lock.parent)]
     install = [uv, "pip", "install", "--python", python, "--compile-bytecode", *hashes]
@@ -328,7 +329,7 @@ def _environment(place: Path, mark: str, environ: Mapping[str, str]) -> Mapping[
 
 
 def _protect(place: Path) -> None:
-    """Remove the write permission, files first; root can write all the same."""
+    """Remove the write permission, files first; root can still write."""
     for folder, _, names in os.walk(place, topdown=False):
         for path in (*(Path(folder, name) for name in names), Path(folder)):
             if not path.is_symlink():

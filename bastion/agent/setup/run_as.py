@@ -1,4 +1,4 @@
-"""The user that jobs run as, where that is not the agent's, and its access to their folders."""
+"""The user that jobs run as, if it is not the agent's, and its access to their folders."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def open_home(home: Path, user: RunAs) -> None:
     (home / "numbers").mkdir(exist_ok=True)
     passed = (home, home / "work", home / "cache", home / "cache" / "python")
     for entry in home.iterdir():
-        if entry not in passed:  # jobs that run use these now
+        if entry not in passed:  # running jobs use these now
             entry.chmod(0o700 if entry.is_dir() else 0o600)
     for folder in passed:
         folder.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 """
 The secret managers of the clouds, queried with the machine's own identity.
 
-Google's is queried over HTTP, as the bucket is; Amazon's through boto3. Their libraries are
-imported at the first query. No error here contains a value: only an answer of success does.
+Google's is queried over HTTP, like the bucket; Amazon's through boto3. Their libraries are imported
+at the first query. No error here contains a value: only a successful answer does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def of_google(name: str, environ: Mapping[str, str]) -> bytes:
     Read `projects/P/secrets/S` from Secret Manager, the latest version unless `name` has one.
 
     Args:
-        name: Of the secret, or of one version of it.
+        name: The name of the secret, or of one version of it.
         environ: The agent's variables, which may name another endpoint.
 
     Raises:

@@ -44,13 +44,13 @@ def values_of(
     clock: Clock = _CLOCK,
 ) -> dict[str, str]:
     """
-    Read the value of each of `secrets`; by name.
+    Read the value of each of `secrets`; return them by name.
 
     Args:
         secrets: The secrets that the job requests.
         granted: The sources that its start instruction names, by name.
-        settings: The agent's.
-        project: Of the job.
+        settings: The agent's settings.
+        project: The job's project.
         clock: For the pauses between tries.
 
     Raises:
@@ -83,7 +83,7 @@ def _value(
 
 def _is_for(project: str, source: str, listed: tuple[SecretRule, ...]) -> bool:
     """
-    Whether this machine reads `source` for `project`, whatever the instruction says.
+    Whether this machine reads `source` for `project`, independent of the instruction.
 
     A project may always read its own folder. Without a list it may also read what the machine's
     variables and its identity permit, but no file of another folder.
@@ -110,7 +110,7 @@ def _text(data: bytes) -> str:
         text = "\0"
     if "\0" in text:
         raise SetUpError("not UTF-8 text without NUL, as a variable must be; store it as base64")
-    # The last line end comes from an editor, and is no part of a token.
+    # The last line end comes from an editor, and is not part of a token.
     text = text.removesuffix("\n").removesuffix("\r")
     size = len(text.encode())
     if size < MIN_SECRET_BYTES:

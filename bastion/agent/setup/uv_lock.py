@@ -1,8 +1,8 @@
 """
-What is beside a `uv.lock`: packages in the tree of the launch, and the version of Python.
+The surroundings of a `uv.lock`: packages in the tree of the launch, and the version of Python.
 
 Such packages are never installed: an environment is shared by all jobs with the same lock file, and
-their code differs from job to job. Python finds them where they lie in the job's own tree.
+their code differs from job to job. Python finds them in the job's own tree.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _VERSION = pattern(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
 
 @value
 class LocalPackages:
-    """The packages that a lock file has by folder."""
+    """The packages that a lock file names by folder."""
 
     folders: Mapping[str, str] = field(default_factory=dict)
-    """By name; relative to the lock file. Projects that are no package are left out."""
+    """By name; paths relative to the lock file. Projects that are not packages are left out."""
     is_workspace: bool = False
-    """Whether the lock file is that of several projects."""
+    """Whether the lock file is for several projects."""
 
     def python_path(self, beside: Path) -> tuple[str, ...]:
         """Return where Python finds them, for a lock file in the folder `beside`."""
@@ -35,7 +35,7 @@ class LocalPackages:
 
 
 def pinned_python(folder: Path) -> str:
-    """Return the version in the `.python-version` of a project; empty where none is named."""
+    """Return the version in the `.python-version` of a project; empty if it names none."""
     try:
         lines = read_start(f"{folder}/.python-version", 64).decode().split()
     except (OSError, ValueError):
@@ -44,7 +44,7 @@ def pinned_python(folder: Path) -> str:
 
 
 def local_packages(lock: bytes) -> LocalPackages:
-    """Return the local packages of a lock file; none of one that uv will refuse."""
+    """Return the local packages of a lock file; none if uv will refuse the file."""
     try:
         read = tomllib.loads(lock.decode())
         sources = {package["name"]: package["source"] for package in read.get("package", ())}

@@ -1,5 +1,5 @@
 """
-The devices of this machine, from the program `probe`: started where there may be some, read without
+The devices of this machine, from the program `probe`: started if there may be some, read without
 waiting, killed when it falls silent, and started again later.
 """
 
@@ -19,36 +19,36 @@ from bastion.own_program import own_program
 from bastion.records.reports.usage import MAX_DEVICES, DeviceUse
 
 DEVICE_FILE = "BASTION_DEVICE_FILE"
-"""The variable of an agent that names a file which stands for its devices, `{machine}` in it."""
+"""The agent's variable for a file that replaces its devices, with `{machine}` in the name."""
 PERIOD_S = 10.0
 """Between two samples."""
 _SILENT_S = 60.0
-"""Longest time without a line: without a persistent driver eight GPUs are started first."""
+"""Longest time without a line: without persistence mode, eight GPUs are started first."""
 _AGAIN_S = 600.0
-"""Before a probe that failed, or fell silent, is started again."""
+"""Pause before a probe that failed, or fell silent, is started again."""
 _LINE_BYTES = 1 << 20
-"""A longer line is no answer of a probe."""
+"""A longer line is not an answer of a probe."""
 _SIGNS = ("/dev/nvidiactl", "/dev/accel0", "/dev/vfio/0", "/dev/dxg")
 """Files of drivers; without one of them no probe is started. Source: NVIDIA's driver, libtpu."""
 
 
 def may_have_devices() -> bool:
-    """Whether this machine may have devices that tell of their use."""
+    """Whether this machine may have devices that report their use."""
     return any(Path(sign).exists() for sign in _SIGNS)
 
 
 def device_file(environ: Mapping[str, str], machine: str) -> str:
-    """Return the file that stands for the devices of `machine`, or empty."""
+    """Return the file that replaces the devices of `machine`, or empty."""
     return environ.get(DEVICE_FILE, "").replace("{machine}", machine)
 
 
 class DeviceProbe:
     """
-    The devices, as their probe told last.
+    The devices, as their probe last reported them.
 
     Args:
-        file: Stands for devices, in tests and demos; empty: the machine's own are asked.
-        period_s: Between two lines of the probe.
+        file: Replaces devices, in tests and demos; empty: the machine's own devices are queried.
+        period_s: Seconds between two lines of the probe.
     """
 
     def __init__(self, *, file: str = "", period_s: float = PERIOD_S) -> None:
@@ -60,10 +60,10 @@ class DeviceProbe:
         self._rest = b""
         self._last = Devices()
         self.is_over = not file and not may_have_devices()
-        """Whether there is nothing to ask on this machine."""
+        """Whether there is nothing to query on this machine."""
 
     def look(self, now: float) -> Devices:
-        """Return what was told lately; nothing if the probe is silent, failed or just started."""
+        """Return the recent report; nothing if the probe is silent, failed or just started."""
         if self.is_over:
             return Devices()
         if self._program is None:
@@ -77,11 +77,11 @@ class DeviceProbe:
             self._start_at = now + _AGAIN_S
             return Devices()
         if now - self._line_at > _SILENT_S:
-            self._program.kill()  # waited for at a later look: a broken driver may hold it for ever
+            self._program.kill()  # reaped by a later look: a broken driver may hold it forever
         return self._last if now - self._line_at <= self._fresh_s else Devices()
 
     def close(self) -> None:
-        """End the probe, without waiting for a driver that does not let it end."""
+        """End the probe, without waiting for a driver that blocks its end."""
         if self._program is not None:
             self._program.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -119,7 +119,7 @@ class DeviceProbe:
 
 
 def look_once(file: str = "") -> Devices:
-    """Return the devices after one look, which may take as long as their driver takes to start."""
+    """Return the devices after one look, which may take as long as their driver needs to start."""
     if not file and not may_have_devices():
         return Devices()
     try:
@@ -131,7 +131,7 @@ def look_once(file: str = "") -> Devices:
 
 
 def devices_of(line: bytes) -> Devices:
-    """Return the devices in a line of the probe; those that are malformed are left out."""
+    """Return the devices in a line of the probe; leaves out malformed ones."""
     each: list[DeviceUse] = []
     processes: list[DeviceProcess] = []
     for row in rows(line):

@@ -17,9 +17,10 @@ def foreign_processes(
     Return the processes on devices that no keeper of this home started.
 
     Args:
-        devices: As their driver tells of them.
-        mark_prefix: Of the keeper's marks; its home.
-        boxed: Devices of hosts in containers: processes there carry no mark, and pass for theirs.
+        devices: As their driver reports them.
+        mark_prefix: The prefix of the keeper's marks: its home.
+        boxed: Devices of hosts in containers: processes there have no mark, and count as the
+            host's.
     """
     found: dict[int, ForeignProcess] = {}
     for each in devices.processes:

@@ -1,4 +1,4 @@
-"""What an agent asks of its machine every ten seconds: the port, and its values."""
+"""The samples that an agent takes of its machine every ten seconds: the port, and its values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class DeviceProcess:
     name: str = ""
     user: str = ""
     mark: str = ""
-    """The keeper's mark in its environment; empty: no keeper started it."""
+    """The keeper's mark in its environment; empty if no keeper started it."""
 
 
 @value
 class Devices:
-    """The devices of a machine as their driver tells of them."""
+    """The devices of a machine as their driver reports them."""
 
     each: tuple[DeviceUse, ...] = ()
     processes: tuple[DeviceProcess, ...] = ()
@@ -33,20 +33,20 @@ class Devices:
 
 @value
 class Group:
-    """The processes of one host, to be looked at."""
+    """The processes of one host, to be sampled."""
 
     pids: tuple[int, ...]
-    """Those that the keeper started; their descendants belong to it too."""
+    """The processes that the keeper started; their descendants belong to the group too."""
     started_at: float
     """On the keeper's clock."""
 
 
 @value
 class Sample:
-    """One look."""
+    """The result of one look."""
 
     groups: Mapping[str, GroupUse] = field(default_factory=dict)
-    """Host by the keeper's key."""
+    """Hosts by the keeper's key."""
     devices: Devices = Devices()
     cores: float = 0.0
     """In use on the whole machine."""
@@ -56,12 +56,12 @@ class Sample:
 
 
 class Sampler(Protocol):
-    """Looks at a machine; called on one thread at a time, and may take seconds."""
+    """Samples a machine; called on one thread at a time, and may take seconds."""
 
     def sample(self, groups: Mapping[str, Group], now: float) -> Sample:
-        """Return what `groups`, the devices and the machine use; what cannot be seen is absent."""
+        """Return the use of `groups`, the devices and the machine; omits what cannot be seen."""
         ...
 
     def close(self) -> None:
-        """End what it started."""
+        """End everything that it started."""
         ...

@@ -1,11 +1,11 @@
 """
 `python -m bastion.agent.usage.probe PERIOD_S [FILE]`: a line of JSON about the devices each period.
 
-It is a process of its own, so that a driver that hangs or crashes costs nothing but its samples. It
-ends with its standard input, so with its agent. GPUs are asked of the driver's library, through
-`nvidia-ml-py`; TPUs of the metrics that libtpu serves while a program uses them, through
-`tpu-info`, which the agents of `gcp_tpu` pools have. `FILE` stands for devices in tests and demos:
-a JSON list of devices. Exit code 97: there are no devices to ask.
+It is a process of its own, so a driver that hangs or crashes costs only its samples. It ends with
+its standard input, and so with its agent. GPUs are read from the driver's library, through
+`nvidia-ml-py`; TPUs from the metrics that libtpu serves while a program uses them, through
+`tpu-info`, which the agents of `gcp_tpu` pools have. `FILE` replaces the devices in tests and
+demos: a JSON list of devices. Exit code 97: there are no devices to query.
 
 Source: docs.nvidia.com/deploy/nvml-api; github.com/AI-Hypercomputer/cloud-accelerator-diagnostics.
 """
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 MISSING = 97
-"""Exit code where there is nothing to ask."""
+"""Exit code if there is nothing to query."""
 TPU_METRICS = "localhost:8431"
-"""Where libtpu serves the metrics of the program that uses the chips, unless that says else."""
+"""The default address at which libtpu serves the metrics of the program that uses the chips."""
 _MOST_PROCESSES = 64
-"""Of one device that are told."""
+"""Most processes that are reported for one device."""
 
 Row: TypeAlias = dict[str, Any]
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _file(path: Path) -> Callable[[], list[Row]]:
-    """Return what reads devices from a file; a spoilt file has none."""
+    """Return a function that reads devices from a file; a damaged file has none."""
 
     def ask() -> list[Row]:
         try:
@@ -59,7 +59,7 @@ def _file(path: Path) -> Callable[[], list[Row]]:
 
 
 def _nvidia() -> Callable[[], list[Row]] | None:
-    """Return what asks the driver of NVIDIA's GPUs; None where there is none."""
+    """Return a function that queries the driver of NVIDIA's GPUs; None if there is none."""
     try:
         import pynvml as nvml
 
@@ -96,7 +96,7 @@ def _gpu(nvml: Any, index: int, handle: Any) -> Row:
 
 
 def _tpus() -> Callable[[], list[Row]] | None:
-    """Return what asks libtpu; None where there is no TPU, or nothing that can ask it."""
+    """Return a function that queries libtpu; None if there is no TPU, or no way to query it."""
     try:
         from tpu_info import (
             device,
@@ -115,10 +115,10 @@ def _chips(
     device: Any, metrics: Any, kind: Any, count: int, *, address: str = TPU_METRICS
 ) -> list[Row]:
     """
-    Return what each core of the chips does, counted as the quota counts them.
+    Return the use of each core of the chips, counted like the quota.
 
-    A program that uses the chips serves their metrics; while none holds them they are idle. One
-    that holds them and serves nothing leaves their use unknown.
+    A program that uses the chips serves their metrics. While no program holds them, they are idle.
+    If a program holds them and serves nothing, their use is unknown.
     """
     from bastion.catalog import units_a_chip
 
@@ -151,7 +151,7 @@ def _chips(
 
 
 def _facts_of(pid: int) -> Row:
-    """Name, user and keeper's mark of a process, as far as they may be seen."""
+    """Return name, user and keeper's mark of a process, as far as they can be seen."""
     found: Row = {"name": "", "user": "", "mark": ""}
     try:
         found["name"] = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()

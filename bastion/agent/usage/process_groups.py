@@ -1,10 +1,10 @@
 """
-What groups of processes use of processors, memory, disks and network, read from /proc.
+The use of CPUs, memory, disks and network by groups of processes, read from /proc.
 
-A group is a process with its descendants. Where the keeper made a cgroup of the unified hierarchy
-for it, the kernel has the sums: processes that ended are in them, and they cost three reads.
-Network is counted by namespace: a group in one of its own has its own counters, and a group that is
-alone on the machine has the machine's.
+A group is a process with its descendants. If the keeper made a cgroup of the unified hierarchy for
+it, the kernel has the sums: they include processes that ended, and cost three reads. Network is
+counted by namespace: a group in one of its own has its own counters, and a group that is alone on
+the machine has the machine's.
 
 Source: Linux, Documentation/admin-guide/cgroup-v2.rst; proc(5).
 """
@@ -24,16 +24,16 @@ from bastion.value import value
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MOST_PROCESSES = 4096
-"""Of one group: a look at more would take a tenth of a second."""
+"""Most processes of one group: looking at more would take a tenth of a second."""
 _UNIFIED = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 """Where systemd mounts the unified hierarchy: alone, or beside those of version 1."""
 _OURS = "bastion-"
-"""How the keeper's folders begin; see `keeper.attempt.cgroup`."""
+"""The prefix of the keeper's folders; see `keeper.attempt.cgroup`."""
 
 
 @value
 class _Totals:
-    """Counters since the start of a group, and what it holds now."""
+    """Counters since the start of a group, and its current use."""
 
     processor_s: float = 0.0
     read_bytes: int = 0
@@ -101,7 +101,7 @@ def network_bytes(of: int | str) -> tuple[int, int] | None:
 
 def _use(totals: _Totals, before: _Totals, passed_s: float, *, is_first: bool) -> GroupUse:
     def rate(now: float | None, then: float | None) -> float | None:
-        # A counter without a value before has no rate; one that fell lost members that ended.
+        # A counter without an earlier value has no rate; one that fell lost members that ended.
         if now is None or then is None or passed_s <= 0:
             return None
         return max(0.0, now - then) / passed_s
@@ -131,7 +131,7 @@ def _with_descendants(pids: tuple[int, ...]) -> Iterator[int]:
 
 
 def _of_processes(pids: tuple[int, ...]) -> tuple[float, int]:
-    """Processor seconds, those of ended children included, and resident memory."""
+    """Return the CPU seconds, including those of ended children, and the resident memory."""
     processor, pages = 0, 0
     for pid in pids:
         with suppress(OSError):
@@ -144,21 +144,21 @@ def _of_processes(pids: tuple[int, ...]) -> tuple[float, int]:
 
 
 def _of_cgroup(folder: Path | None) -> tuple[float, int] | None:
-    """The same from the kernel's sums; None where it does not keep both."""
+    """Return the same from the kernel's sums; None if it does not keep both."""
     if folder is None:
         return None
     try:
         counted = dict(line.split() for line in (folder / "cpu.stat").read_text().splitlines())
         held = int((folder / "memory.current").read_text())
         cached = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        # Files that were read once count as memory in use until something else wants it.
+        # Cached file pages count as memory in use until something else needs it.
         return int(counted["usage_usec"]) / 1e6, max(0, held - int(cached["inactive_file"]))
     except (OSError, ValueError, KeyError):
         return None
 
 
 def _cgroup(pid: int) -> Path | None:
-    """The folder that the keeper made for the group of `pid`; None where there is none."""
+    """Return the folder that the keeper made for the group of `pid`; None if there is none."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             number, _, path = line.split(":", 2)

@@ -16,10 +16,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 class MachineSampler:
     """
-    Looks at this machine.
+    Samples this machine.
 
     Args:
-        probe: Tells of its devices.
+        probe: Reports its devices.
     """
 
     def __init__(self, probe: DeviceProbe) -> None:
@@ -52,7 +52,7 @@ class MachineSampler:
 
 
 def _busy_s() -> float:
-    """Processor seconds of all cores since the start of the machine, without idle time."""
+    """Return the CPU seconds of all cores since the start of the machine, without idle time."""
     with suppress(OSError, ValueError, IndexError):
         with Path("/proc/stat").open() as file:
             counted = [int(number) for number in file.readline().split()[1:9]]
@@ -62,7 +62,7 @@ def _busy_s() -> float:
 
 
 def _memory_bytes() -> int:
-    """What is in use, without what can be had back at once."""
+    """Return the memory in use, without what can be reclaimed immediately."""
     with suppress(OSError, ValueError, KeyError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         told = {name: rest.split()[0] for name, _, rest in (line.partition(":") for line in lines)}

@@ -1,10 +1,10 @@
 """
 The samples of one host: a summary over its whole run, and segments for its bucket.
 
-A segment is sealed when it is as long as a quarter of the run before it, a minute at least and half
-an hour at most, and at the end. So a run of a day leaves some sixty objects of a few kilobytes. Its
-bytes are fixed before the first try, and its number is on disk by then: an agent that is killed
-loses the samples that were in no segment, and nothing of the summary before them.
+A segment is sealed when it is as long as a quarter of the run before it, but at least a minute and
+at most half an hour, and at the end. So a run of a day leaves about sixty objects of a few
+kilobytes. Its bytes are fixed before the first try, and its number is on disk by then: an agent
+that is killed loses the samples that were in no segment, and nothing of the summary before them.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from bastion.value import value
 SHORTEST_S = 60.0
 LONGEST_S = 1800.0
 _PART = 4
-"""A segment holds one part in so many of the run before it."""
+"""A segment holds one part in this many of the run before it."""
 _KEPT_BYTES = 64 << 10
 
 
 @value
 class Holding:
-    """What a host holds, and what is to be said when it leaves that idle."""
+    """What a host holds, and how to react when it leaves that idle."""
 
     devices: tuple[int, ...] = ()
-    """As their driver counts them."""
+    """Device numbers as their driver counts them."""
     idle_warning_s: float = 0.0
-    """How long they may be idle before that is told; 0: for ever."""
+    """How long they may be idle before that is reported; 0: forever."""
     stops_idle: bool = False
-    """Whether the host is stopped then."""
+    """Whether the host is then stopped."""
     in_containers: bool = False
-    """Whether its processes do not carry the keeper's mark."""
+    """Whether its processes do not have the keeper's mark."""
 
 
 class HostSeries:
@@ -52,7 +52,7 @@ class HostSeries:
         of: The host.
         holding: What it holds; None: an earlier agent started it, and left that in `path`.
         path: Where the summary is kept while the host runs.
-        started_at: On the agent's clock.
+        started_at: When the host started, on the agent's clock.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class HostSeries:
             self._rows.append((at, mine, use))
 
     def idle_s(self, now: float) -> float:
-        """How long all its devices have been idle by now; 0 if that is not known."""
+        """Return how long all its devices have been idle by now; 0 if unknown."""
         return max(0.0, now - self._busy_at) if self._busy_at is not None else 0.0
 
     def seal(self, now: float, *, is_end: bool = False) -> bool:
@@ -125,7 +125,7 @@ class HostSeries:
         return not self._rows and self.pending is None
 
     def summary(self) -> Utilisation | None:
-        """Return the summary; None if it was never looked at."""
+        """Return the summary; None if it was never sampled."""
         if not self._looks:
             return None
         cores = self._cores / self._looks
@@ -141,7 +141,7 @@ class HostSeries:
         return self._since + min(LONGEST_S, max(SHORTEST_S, run_s / _PART))
 
     def _keep(self) -> None:
-        # A full disk is no reason to stop a job, nor its samples.
+        # A full disk is no reason to stop a job or its samples.
         said = {
             "devices": list(self.holding.devices),
             "idle_warning_s": self.holding.idle_warning_s,

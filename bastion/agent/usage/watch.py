@@ -1,9 +1,9 @@
 """
-The agent's look at what its hosts use: every ten seconds, on another thread, for those that run.
+The agent's sampling of its hosts' use: every ten seconds, on another thread, for running hosts.
 
-A host gets its samples, ships them beside its logs, and is told of when its devices stay idle. The
-use of the whole machine is one object that this agent alone replaces: readers take it as it is. A
-sampler that fails, hangs or says nonsense costs nothing but its samples.
+A host gets its samples, ships them beside its logs, and is told when its devices stay idle. The use
+of the whole machine is one object that only this agent replaces; readers take it as it is. A
+sampler that fails, hangs or returns nonsense costs only its samples.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PUBLISH_S = 60.0
 
 
 class Sampled(Protocol):
-    """What this needs of a host that runs."""
+    """A running host, as far as sampling needs it."""
 
     of: HostFact
     key: str
@@ -57,29 +57,29 @@ class Sampled(Protocol):
         ...
 
     def left_idle(self, text: str) -> None:
-        """Report that its devices are idle; or, with no text, that they are used again."""
+        """Report that its devices are idle; with an empty text, that they are used again."""
         ...
 
     def stop_by_agent(
         self, reason: StopReason, now: float, *, by: str = "", grace_s: float = 30.0
     ) -> None:
-        """Stop it of the agent's own accord."""
+        """Stop it on the agent's own initiative."""
         ...
 
 
 class UsageWatch:
     """
-    What the hosts of one agent use.
+    The use of one agent's hosts.
 
     Args:
         store: The bucket.
         errands: Makes the calls to it, and the looks.
-        keeper: Knows the processes of hosts.
-        settings: Of this agent.
+        keeper: Lists the processes of hosts.
+        settings: The settings of this agent.
         clock: Time on this machine.
         say: Writes one line to the agent's log.
         folder: The home, below which summaries are kept while hosts run.
-        sampler: Looks at the machine; None: nothing is sampled.
+        sampler: Samples the machine; None: nothing is sampled.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class UsageWatch:
         self._say = say
         self._sampler = sampler
         self.tell_foreign: Callable[[Sequence[ForeignProcess]], None] = lambda _: None
-        """Takes the processes of others on the devices, after each look."""
+        """Takes the foreign processes on the devices, after each look."""
         self._folder = folder / "usage"
         self._look_at = 0.0
         self._told: set[str] = set()
@@ -166,7 +166,7 @@ class UsageWatch:
 
     def _not_seen(self, error: Exception) -> None:
         if isinstance(error, KeeperGoneError):
-            raise error  # its connection is over: the agent makes another, or begins a new life
+            raise error  # its connection is over: the agent makes another, or starts a new life
         if str(error) != self._said:
             self._said = str(error)
             self._say(f"the use of this machine cannot be sampled: {error}")
@@ -185,7 +185,7 @@ class UsageWatch:
         self._publish(hosts, sample, devices, now)
 
     def _judge(self, key: str, host: Sampled, series: HostSeries, now: float) -> None:
-        """Tell of devices that have been idle for too long, once, and of their use again."""
+        """Report devices that have been idle for too long, once, and their use again."""
         limit_s, idle_s = series.holding.idle_warning_s, series.idle_s(now)
         if not limit_s or (idle_s < limit_s) == (key not in self._told):
             return
@@ -232,7 +232,7 @@ class UsageWatch:
 
 
 def send(store: ObjectStore, errands: Errands, key: str, series: HostSeries, now: float) -> None:
-    """Send the segment that is pending; it is given up only where it can never be written."""
+    """Send the pending segment; it is given up only if it can never be written."""
     assert series.pending is not None
 
     def failed(error: Exception) -> None:
@@ -246,7 +246,7 @@ def send(store: ObjectStore, errands: Errands, key: str, series: HostSeries, now
 
 
 def _replace(store: ObjectStore, key: str, data: bytes, version: Version | None) -> Version | None:
-    """Write `data`, whatever is there; return its version, or None if another wrote meanwhile."""
+    """Write `data`, replacing anything there; return its version, or None after another's write."""
     try:
         if version is not None:
             return store.swap(key, data, if_version=version).version
@@ -261,7 +261,7 @@ def _replace(store: ObjectStore, key: str, data: bytes, version: Version | None)
 
 
 def _boxed(hosts: Mapping[str, Sampled]) -> set[int]:
-    """The devices of hosts in containers."""
+    """Return the devices of hosts in containers."""
     held = (each.series.holding for each in hosts.values() if each.series is not None)
     return {device for each in held if each.in_containers for device in each.devices}
 

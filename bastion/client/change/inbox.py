@@ -93,9 +93,7 @@ class Inbox:
         self._poll_s = poll_s
         self._outage = outage
         self._took_s = 0.0
-        """
-        How long the last answer took at short polling intervals: the next takes about as long.
-        """
+        """How long the last answer took at short polling intervals: the next is similar."""
 
     def post(self, ref: RequestRef, body: Body) -> None:
         """

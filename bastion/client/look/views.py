@@ -83,9 +83,7 @@ class JobView:
     placement: tuple[tuple[str, ...], ...] = ()
     """The machine of each host, replica by replica, while it is admitted."""
     after: tuple[str, ...] = ()
-    """
-    What it still waits for before it joins the queue, such as `train-x7k2` or `train-x7k2:any`.
-    """
+    """What it waits for before it joins the queue, such as `train-x7k2` or `train-x7k2:any`."""
     text: str = ""
     """The reason for its state, in words."""
     reason: Mapping[str, object] = field(default_factory=dict)
@@ -217,9 +215,7 @@ class MachineView:
     bad: str = ""
     """Which of its devices get no job, and why, or empty."""
     waits: str = ""
-    """
-    Why its provider has not fulfilled the request for it, in the provider's words; else empty.
-    """
+    """Why its provider has not fulfilled the request for it, in the provider's words; or empty."""
     stuck: str = ""
     """Why its agent has not started yet; empty if unknown."""
     tier: int = 0

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from bundler.bundle.upload import Bundle
 
 _CELLS = "_ih"
-"""
-The name in `__main__` under which IPython keeps every cell. Source: IPython, `HistoryManager`.
-"""
+"""The name in `__main__` that has every IPython cell. Source: IPython, `HistoryManager`."""
 
 
 def origin_of(known: Origin | None, launch: Launch | str | Path, bundled: Bundle | None) -> Origin:

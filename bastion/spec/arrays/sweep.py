@@ -33,9 +33,7 @@ _NARROW = 1000.0
 """A range is narrow if its numbers are this many times its width; others keep six digits."""
 _LONGEST_DRAW = "-1.23456789012345e+300"
 _EXACT_DIGITS = 28
-"""
-Decimal logarithms are correctly rounded on every machine; those of libm differ in the last bit.
-"""
+"""Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
 
 
 @value

@@ -2,8 +2,8 @@
 One command that a user runs beside the processes of a host.
 
 To the keeper it is an attempt with a key of its own, so it starts at most once, and it is dead
-before its host's end is written. Its output is shipped at once, like that of processes. Its end is
-a register beside its output.
+before its host's end is written. Its output is shipped immediately, like that of processes. Its end
+is a register beside its output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Command:
         of: The host that it runs beside.
         name: The id of the request for it.
         key: Its key in the keeper.
-        secrets: Values that are masked in its output; None: they are not known any more.
+        secrets: Values that are masked in its output; None: they are no longer known.
         started_at: When the keeper started it, on the agent's clock.
         is_new: Whether nothing can have been shipped yet.
     """
@@ -73,7 +73,7 @@ class Command:
         """Whether its end and all its output are in the bucket."""
 
     def refuse(self, problem: str) -> None:
-        """End it without a start."""
+        """End it without starting it."""
         self._is_refused = True
         self._end = CommandEnd(write_id=self._around.nonce(), problem=problem)
 

@@ -24,11 +24,11 @@ from bastion.records.reports.facts import HostFact
 from bastion.records.reports.registers import CommandEnd
 
 MAX_COMMANDS = 16
-"""Maximum number beside one host: each costs processes, memory and calls to the store."""
+"""Most commands beside one host: each costs processes, memory and calls to the store."""
 
 
 class _Asked:
-    """A command to start, of which it is not known yet whether it has an end."""
+    """A command to start that may already have an end."""
 
     __slots__ = ("attempt", "is_new", "is_over", "told")
 
@@ -61,10 +61,10 @@ class Commands:
 
     def start(self, told: Exec, attempt: AttemptStart | None, now: float) -> None:
         """
-        Start a command beside the running host, unless it has an end already.
+        Start a command beside the running host, unless it already has an end.
 
-        An earlier agent may have run it, and the keeper has forgotten it then. A problem with it
-        becomes its end.
+        An earlier agent may have run it, and the keeper has then forgotten it. A problem with the
+        command becomes its end.
 
         Args:
             told: The instruction.
@@ -117,7 +117,7 @@ class Commands:
             self._adopt_started(key)
             return
         except KeeperGoneError:
-            raise  # it may run: the next life tells how it ended
+            raise  # it may run: the next life reports how it ended
         except BastionError as error:
             problem = error.in_a_line
         self._commands[key] = Command(
@@ -187,7 +187,7 @@ class Commands:
             command.stop(why)
 
     def turn(self, now: float) -> float:
-        """Start what is asked for, and ship output; return when to call again."""
+        """Start requested commands, and ship output; return when to call again."""
         self._begin_asked(now)
         times = [command.turn(now) for command in self._commands.values()]
         done = {key for key, command in self._commands.items() if command.is_done}
@@ -199,7 +199,7 @@ class Commands:
         Return the request to the keeper.
 
         Raises:
-            BastionError: The host has no such process, or the process is not known any more.
+            BastionError: The host has no such process, or the process is no longer known.
         """
         host = self._state()
         count = len(host.pids) if host is not None else len(attempt.processes) if attempt else 0
@@ -217,7 +217,8 @@ class Commands:
             max_runtime_s=told.max_runtime_s,
             memory_limit_bytes=attempt.memory_limit_bytes if attempt is not None else None,
             secrets=secrets or (),
-            # The program that represents a container uses the engine's socket, as no job may.
+            # The program that represents a container uses the engine's socket, which no job may
+            # use.
             run_as=None if in_container(process) else self._around.settings.run_as,
         )
 

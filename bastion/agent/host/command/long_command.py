@@ -1,4 +1,4 @@
-"""Commands that are too long for an instruction: their arguments are an object of their own."""
+"""Commands that are too long for an instruction: their arguments are in an object of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LongCommands:
 
     Args:
         around: The agent's parts.
-        run: Runs a command, given the number of its batch and the time; or tells why it does not.
+        run: Runs a command, given the number of its batch and the time; or reports why it does not.
     """
 
     def __init__(self, around: Surroundings, run: Callable[[int, Exec, float, str], None]) -> None:
@@ -32,12 +32,12 @@ class LongCommands:
         self._unread: dict[str, tuple[int, Exec]] = {}
 
     def read(self, number: int, told: Exec) -> None:
-        """Run a command once its arguments are read."""
+        """Run a command once its arguments have been read."""
         self._around.instructions.begin(command_key(key_of(host_named(told)), told.id), number)
         self._unread[told.id] = number, told
 
     def turn(self, now: float) -> None:
-        """Read what is unread; again after an outage."""
+        """Read the missing arguments; read them again after an outage."""
         for number, told in self._unread.values():
             key = layout.argv(self._around.settings.machine, told.id, told.argv_digest)
             work = partial(_arguments, self._around.store, key)
@@ -51,7 +51,7 @@ class LongCommands:
 
 
 def _arguments(store: ObjectStore, key: str) -> tuple[str, ...]:
-    """Return the arguments at `key`; none where there is no such object, or it is damaged."""
+    """Return the arguments at `key`; none if there is no such object, or it is damaged."""
     try:
         found = store.read(key, limit_bytes=REQUEST_BYTES)
     except (NotFoundError, OversizeError):

@@ -19,7 +19,7 @@ def beside(process: ProcessStart, argv: tuple[str, ...]) -> ProcessStart:
     """
     Return the start of `argv` with the variables, the folder and the container of `process`.
 
-    The variables that distinguish the members of a gang stay, so that a debugger finds its peers.
+    It keeps the variables that distinguish the members of a gang, so a debugger finds its peers.
     """
     return inside(process, argv) or replace(process, argv=argv)
 
@@ -35,12 +35,12 @@ def started_as(attempt: AttemptStart | None, index: int, pid: int | None) -> Pro
 
     Args:
         attempt: The host's start request; None if an earlier agent started it. The variables are
-            then read from the living process, since no disk has them.
+            then read from the running process, since they are on no disk.
         index: The index of the process in its host.
         pid: The process; None if it is not alive.
 
     Raises:
-        BastionError: It is not known any more.
+        BastionError: It is no longer known.
     """
     if attempt is not None:
         return attempt.processes[index]
@@ -50,7 +50,7 @@ def started_as(attempt: AttemptStart | None, index: int, pid: int | None) -> Pro
     except (psutil.Error, OSError) as error:
         raise BastionError(f"process {index} of this host cannot be looked at: {error}") from error
     env = {name: text for name, text in env.items() if name != MARK}
-    if not any(name.endswith(_OURS) for name in env):  # in a container names have a prefix
+    if not any(name.endswith(_OURS) for name in env):  # in a container, names have a prefix
         raise BastionError(
             f"process {index} of this host has overwritten its variables, and the agent of its"
             " machine was restarted since it started"

@@ -1,7 +1,7 @@
 """
 One attempt on this machine: its processes, its notices, and the record of its end.
 
-It forks processes and keeps their state. The loop decides which are signalled and when. Standard
+It forks processes and keeps their state. The loop decides which are signaled and when. Standard
 library only, and plain classes for that reason.
 """
 
@@ -41,7 +41,7 @@ LAST_LINES_BYTES = 4096
 """End of the log of the first process to fail: a traceback, small enough for a register."""
 
 _OF_SIGTERM = 128 + signal.SIGTERM
-"""Exit code of a shell whose command SIGTERM has ended. Source: POSIX, sh, "Exit Status"."""
+"""Exit code of a shell whose command was ended by SIGTERM. Source: POSIX, sh, "Exit Status"."""
 
 _LAST_READS = 4
 """Reads of up to 1 MiB each; a pipe holds no more (/proc/sys/fs/pipe-max-size)."""
@@ -84,14 +84,14 @@ class Attempt:
         self.cgroup: Cgroup | None = None
         self.processes: list[Process] = []
         self.leaders: set[int] = set()
-        """Pids of all that were started for it, each the leader of a session; reaped ones too."""
+        """Pids of all its started processes, each the leader of a session; reaped ones too."""
         self.notices: list[dict[str, object]] = []
         self.told: list[strays.Seen] = []
-        """Its processes, and their descendants, that were sent a SIGTERM."""
+        """Its processes, and their descendants, to which a SIGTERM was sent."""
         self.first_failed: int | None = None
         self.failed_by_itself = False
         self.machine_fault = ""
-        """What the machine lacked when a process could not be started, or empty."""
+        """The resource that the machine lacked to start a process, or empty."""
         self.kill_at = float("inf")
         """When the grace period of its notice ends."""
         self.kill_again_at = 0.0
@@ -102,12 +102,12 @@ class Attempt:
         """End of the grace period of a stop, which bounds its clean-up too."""
         self.watch: Watch | None = None
         self.idle = ""
-        """Which signs of life are missing, and how long; empty while it is not idle."""
+        """Which signs of life are missing, and for how long; empty while it is not idle."""
         self.on_end: Process | None = None
-        """Its clean-up, once that has begun."""
+        """Its clean-up, once started."""
         self.on_end_problem = ""
         self.cleaned_from: int | None = None
-        """Size of the first log when the clean-up began, which goes on in it; None: none began."""
+        """Size of the first log when the clean-up started to write to it; None if none started."""
         self.last_lines: bytes | None = None
         """End of the log of the first process to fail; None while processes live."""
 
@@ -131,7 +131,7 @@ class Attempt:
         return {process.pid for process in self._all_processes() if process.pid}
 
     def sessions(self) -> list[tuple[int, int]]:
-        """Return pid and start time of its session leaders; none where they cannot be seen."""
+        """Return pid and start time of its session leaders; none if they cannot be seen."""
         try:
             return [(seen.pid, seen.start) for seen in map(strays.look, self.living()) if seen]
         except OSError:
@@ -147,11 +147,11 @@ class Attempt:
 
     def leaves_work(self, now: float) -> bool:
         """
-        Whether what its dead processes left has the rest of the grace.
+        Whether the descendants of its dead processes get the rest of the grace period.
 
-        SIGTERM ends a shell at once, and not the program that the shell waited for, which may be
-        saving its state. A process that ends in another way has decided to; so has that program,
-        whatever it has started since its notice.
+        SIGTERM ends a shell immediately, but not the program that the shell waited for, which may
+        be saving its state. A process that ends in another way has decided to end. The same applies
+        to that program and to everything that it has started since its notice.
         """
         ends = [(process.signal, process.code) for process in self.processes]
         was_ended = (signal.SIGTERM, None) in ends or (None, _OF_SIGTERM) in ends
@@ -164,7 +164,7 @@ class Attempt:
 
     def fork(self, folder: str, mark: str, cgroup: Cgroup | None) -> None:
         """
-        Start every process, in `cgroup` where there is one.
+        Start every process, in `cgroup` if there is one.
 
         A process that cannot be started ends with a `setup_failure`; later ones are not started.
         """
@@ -181,9 +181,9 @@ class Attempt:
 
     def clean_up(self, mark: str, cgroup: Cgroup | None) -> Process | None:
         """
-        Start its `on_end`, in `cgroup` where there is one; None if it has none or cannot start.
+        Start its `on_end`, in `cgroup` if there is one; None if it has none or cannot start.
 
-        It may run for `on_end_s`, and after a stop at most to the end of the grace.
+        It may run for `on_end_s`, and after a stop at most until the grace period ends.
         """
         spec, now = self.start.on_end, boot_time()
         if spec is None:
@@ -329,7 +329,7 @@ class Attempt:
         return True
 
     def write_notice(self, reason: str, by: str, grace_s: float) -> None:
-        """Write the notice file; a stop does not fail where it cannot be written."""
+        """Write the notice file; a stop does not fail if it cannot be written."""
         path = self.start.notice_path
         if not path:
             return
@@ -341,11 +341,11 @@ class Attempt:
         """Drain the pipes and keep the last lines, once everything is dead."""
         for index, process in enumerate(self._all_processes()):
             if process.pipe >= 0:
-                # A foreign process may hold the other end and write for ever: do not wait for EOF.
+                # A foreign process may hold the other end and write forever: do not wait for EOF.
                 for _ in range(_LAST_READS):
                     process.read(at)
                 process.close_pipe()
-            # The record goes to the disk, and a process may have printed its secrets.
+            # The record is written to disk, and a process may have printed its secrets.
             is_recorded = index == self.first_failed and not self.start.secrets
             if self.on_end is None and is_recorded and process.spool:
                 self.last_lines = process.spool.tail(LAST_LINES_BYTES)
@@ -373,7 +373,8 @@ class Attempt:
             "lost": False,
             "idle": self.idle if first == IDLE else "",
             "on_end": self.on_end_problem,
-            # Earlier builds cannot read a record with this field: it is written where it tells.
+            # Earlier builds cannot read a record with this field: it is written only if it has a
+            # value.
             **({} if self.cleaned_from is None else {"cleaned_from": self.cleaned_from}),
             "hold_until": min(at + self.start.hold_s, self._limit_at) if is_held else None,
             "machine_fault": self.machine_fault,

@@ -1,10 +1,10 @@
 """
-Cgroups, where this machine permits them: exact killing and the memory limit.
+Cgroups, if this machine permits them: exact killing and the memory limit.
 
-The rest of the keeper works without them: where no cgroup can be made, `Cgroups.make` returns None.
+The rest of the keeper works without them: if no cgroup can be created, `Cgroups.make` returns None.
 The unified hierarchy (v2) is preferred; a v1 memory hierarchy beside it serves the memory limit. A
 process is a member from its fork on: the single-threaded keeper enters, forks, and leaves again, so
-no process of a user is ever outside. Standard library only.
+no user process is ever outside. Standard library only.
 
 Source: Linux kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
@@ -66,16 +66,16 @@ class Cgroup:
         return found - {os.getpid()}
 
     def kill(self) -> None:
-        """Kill every process inside at once, if the kernel can (v2 since Linux 5.14)."""
+        """Kill every process inside in one step, if the kernel can (v2 since Linux 5.14)."""
         for path in self._paths():
             with contextlib.suppress(OSError):
                 _put(path + "/cgroup.kill", "1")
 
     def limit_memory(self, limit_bytes: int) -> bool:
         """
-        Limit the memory of all processes together; return False if more is in use already (v1).
+        Limit the memory of all processes together; return False if more is already in use (v1).
 
-        Call it only after the keeper has left: as the largest process it would be killed first.
+        Call it only after the keeper has left: as the largest process, it would be killed first.
 
         Raises:
             OSError: The machine is at fault.
@@ -169,10 +169,10 @@ class Cgroups:
 
 def find_places(home: str) -> list[Place]:
     """
-    Find, by trying, where the keeper of `home` may make cgroups.
+    Find, by trying, where the keeper of `home` may create cgroups.
 
-    The folders are named by the home's device and inode: the same in every life of it, and unlike
-    any other home of this machine.
+    The folders are named by the home's device and inode: the same in every life of it, and
+    different from any other home of this machine.
     """
     seen = os.stat(home)
     name = f"bastion-{seen.st_dev:x}-{seen.st_ino:x}"
@@ -263,7 +263,7 @@ def _remove(path: str) -> bool:
 
 
 def _unless_gone(error: OSError) -> None:
-    """Raise `error`, unless the folder is gone: it may end with its last process."""
+    """Raise `error`, unless the folder is gone: it may disappear with its last process."""
     if error.errno not in (errno.ENOENT, errno.ENODEV, errno.ENOTDIR):
         raise error
 

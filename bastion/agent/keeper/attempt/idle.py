@@ -1,16 +1,16 @@
 """
 The watchdog: an attempt without a sign of life for its idle timeout is hung. Standard library only.
 
-Signs are output of its processes, use of its devices, and use of processors. The last is a tenth of
-one core over all its processes, for idle threads burn less. Only time in which the machine is awake
-counts, so that an attempt is not hung because the machine was suspended.
+Signs are output of its processes, use of its devices, and CPU use. The last is a tenth of one core
+over all its processes, since idle threads use less. Only time in which the machine is awake counts,
+so an attempt is not hung because the machine was suspended.
 
-Device use is what nvidia-smi reports for its devices, queried some sixty times in an idle timeout.
-Where nvidia-smi is missing or does not answer, that sign is never seen.
+Device use is what nvidia-smi reports for its devices, queried about sixty times per idle timeout.
+If nvidia-smi is missing or does not answer, that sign is never seen.
 
-Before it acts, the watchdog has a program of its own (`stacks`) write the stacks of all processes
-into the attempt's log. Reading the memory of a hung process may block, and must not block the
-keeper.
+Before it acts, the watchdog runs a separate program (`stacks`) that writes the stacks of all
+processes into the attempt's log. Reading the memory of a hung process may block, and must not block
+the keeper.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.attempt.process_tree import Tree
 
 _BUSY = 0.1
-"""Share of one core: watchdog threads of NCCL and torch burn a hundredth, any real work more."""
+"""Share of one core: watchdog threads of NCCL and torch use a hundredth, any real work more."""
 
 _SMI_S = 20.0
 """Timeout of nvidia-smi, which takes a second or two on eight devices."""
 
 _DUMP_S = 40.0
-"""Timeout of a dump, which normally ends itself before; see `stacks`."""
+"""Timeout of a dump, which normally ends by itself earlier; see `stacks`."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _NEVER = float("inf")
@@ -57,8 +57,8 @@ class Watchdog:
     Args:
         tree: The processes of an attempt.
         tools: Runs programs.
-        hung: Called with a hung attempt, once its stacks are in its log, and a text that names
-            the missing signs; with an empty text once that attempt shows a sign again.
+        hung: Called with a hung attempt, once its stacks are in its log, and a text that names the
+            missing signs; with an empty text once that attempt shows a sign again.
     """
 
     def __init__(self, tree: Tree, tools: Tools, hung: Callable[[Attempt, str], None]) -> None:
@@ -119,7 +119,7 @@ class Watchdog:
         before, watch.checked = watch.checked, (now, used_s)
         if before is None:
             return
-        # Processor time is counted in hundredths: in a short pause one tick would look like work.
+        # CPU time is counted in hundredths: in a short pause one tick would look like work.
         if used_s - before[1] > max(_BUSY * (now - before[0]), 2 / _TICKS):
             self._record_sign(attempt, watch)
 
@@ -181,7 +181,7 @@ def awake() -> float:
 
 
 def _processor_s(pid: int) -> float:
-    """Return the processor seconds of a process and of the children that it has waited for."""
+    """Return the CPU seconds of a process and of the children that it has waited for."""
     stat = strays.read(f"/proc/{pid}/stat", 1024)
     fields = stat[stat.rfind(b")") + 2 :].split()
     return sum(map(int, fields[11:15])) / _TICKS if len(fields) > 15 else 0.0

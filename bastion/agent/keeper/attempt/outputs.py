@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.poller import Poller
 
 _REPORT_EVERY_S = 0.05
-"""Between two reports of one log's growth; the first is sent at once."""
+"""Between two reports of one log's growth; the first is sent immediately."""
 
 
 class Outputs:

@@ -97,7 +97,7 @@ def spawn(
     one thread, sets them on itself for the duration of the call.
 
     Raises:
-        OSError: It cannot be started; `spawn_fault` decides whether that is the machine's fault.
+        OSError: It cannot be started; `spawn_fault` decides whether the machine is at fault.
         ValueError: A system call does not accept its arguments or its environment.
     """
     program = _program(spec)
@@ -130,10 +130,10 @@ def _spawn_as(
     user: User, program: str, spec: ProcessSpec, *, output: int, umask: int, mark: str
 ) -> int:
     """
-    Start one process as another user, with whose rights its directory is entered.
+    Start one process as another user, with whose rights it enters its directory.
 
-    `posix_spawn` cannot change the user, so this forks. The pipe closes when the program has begun;
-    a child that fails before that writes its errno into it.
+    `posix_spawn` cannot change the user, so this forks. The pipe closes when the program has
+    started; a child that fails before that writes its errno into it.
     """
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
@@ -193,7 +193,7 @@ def _exec_as(
 
 
 def _program(spec: ProcessSpec) -> str:
-    """Return the program's path: as given, or from the `PATH` of its own environment."""
+    """Return the program's path: unchanged, or from the `PATH` of its own environment."""
     name = spec.argv[0]
     if "/" in name:
         return name
@@ -215,7 +215,7 @@ def why_not(spec: ProcessSpec, error: BaseException) -> str:
 
 
 def _advice(spec: ProcessSpec, error: BaseException) -> str:
-    """Return what the kernel's word does not say of a program that is there, or nothing."""
+    """Return advice beyond the kernel's error for an existing program, or nothing."""
     path = os.path.join(spec.cwd, spec.argv[0])
     if not isinstance(error, OSError) or not os.path.isfile(path):
         return ""

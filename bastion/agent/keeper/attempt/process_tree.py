@@ -1,11 +1,11 @@
 """
-The processes of an attempt, found and signalled; standard library only.
+The processes of an attempt, found and signaled; standard library only.
 
 The keeper is a child subreaper: descendants of a user's process stay below the keeper, and become
 its children when their own parent dies. So once an attempt's own processes are reaped, what is left
 of it is among the keeper's children. An unknown child is attributed by its mark, else by its
-session, also where the leader of that is dead. One that has wiped both is attributed to an attempt
-that ends while no other runs. Where there is a cgroup, its members are exact.
+session, even if the leader of that is dead. One that has wiped both is attributed to an attempt
+that ends while no other runs. If there is a cgroup, its members are exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Tree:
     The processes below the keeper.
 
     Args:
-        mark_prefix: What every mark of this home begins with.
+        mark_prefix: The prefix of every mark of this home.
         mains: The attempt of every process that was started and is not reaped, by pid; the loop's
             own mapping.
         running: Every attempt that is not over, by key; the loop's own mapping.
@@ -71,8 +71,8 @@ class Tree:
         """
         Send signals to every process of `attempt`; return how many received them.
 
-        Where those cannot be seen, signal the process groups of the attempt's own processes. They
-        are children that were not waited for, so no other process has their pids.
+        If those cannot be seen, signal the process groups of the attempt's own processes. They are
+        children that were not waited for, so no other process has their pids.
         """
         if signal.SIGKILL in numbers and attempt.cgroup is not None:
             attempt.cgroup.kill()
@@ -124,10 +124,10 @@ class Tree:
 
     def _of_dead_leader(self, session: int) -> str:
         """
-        Return the attempt whose session this was, although its leader is reaped.
+        Return the attempt of this session, even though its leader is reaped.
 
         The kernel gives the number of a session to no process while the session has members. So a
-        process of that number is of another session.
+        process with that number is of another session.
         """
         if strays.look(session) is not None:
             return ""

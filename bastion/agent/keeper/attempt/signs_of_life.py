@@ -31,7 +31,7 @@ class Watch:
         """When the last sign was seen."""
         self.check_at = now
         self.checked: tuple[float, float] | None = None
-        """Time of the last check, and the processor seconds used until then."""
+        """Time of the last check, and the CPU seconds used until then."""
         self.tool: Tool | None = None
         self.is_reported = False
         """Whether its stacks were dumped for the present silence."""

@@ -5,8 +5,8 @@ The file is the log, byte for byte, and is shipped by offset. Bytes once counted
 change. When the limit is reached or the disk is full, bytes are dropped and counted, and the last
 64 KiB are held in memory. The file continues with a marker line and those last bytes, at the end of
 the log or as soon as a full disk has room again. So a truncation is visible and offsets stay
-contiguous. Where the disk is full to the end, even the marker has no room: the count is `untold`
-then, and the shipper of the log adds the line. Standard library only.
+contiguous. If the disk stays full to the end, even the marker has no room: the count is then in
+`untold`, and the shipper of the log adds the line. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextlib
 import os
 
 TAIL_BYTES = 1 << 16
-"""Bytes held in memory of what does not fit: enough for any traceback."""
+"""Bytes that do not fit and are held in memory: enough for any traceback."""
 
 _READ_BYTES = 1 << 16
 """One read of a pipe: the capacity of a Linux pipe."""
@@ -49,7 +49,7 @@ class Spool:
         self.size = 0
         self.dropped = 0
         self.untold = 0
-        """Dropped bytes that no marker in the file counts, for want of room."""
+        """Dropped bytes that no marker in the file counts, for lack of room."""
 
     def take(self, pipe: int, now: float) -> bool:
         """Move the data of `pipe` (non-blocking) into the log; return False at its end."""
@@ -64,7 +64,7 @@ class Spool:
         return True
 
     def put(self, data: bytes, now: float) -> None:
-        """Append `data`, or hold and count what has no room; a full disk is no error."""
+        """Append `data`, or hold and count it if it has no room; a full disk is no error."""
         if self._held and self.size < self._head_limit and now >= self._retry_at:
             self._write_held(now)
         if not self._held:
@@ -88,7 +88,7 @@ class Spool:
         return (written + self._held)[-size_bytes:]
 
     def close(self, now: float) -> None:
-        """Write what is held, where the disk has room, and close the file."""
+        """Write the held bytes, if the disk has room, and close the file."""
         if self._held:
             self._write_held(now)
         self.untold = self._cut + len(self._held)
@@ -100,7 +100,7 @@ class Spool:
         """Append the marker and the held bytes: all of it or nothing."""
         text = (marker(self._cut) if self._cut else b"") + self._held
         if self._write(text) < len(text):
-            # Where truncation fails, the next try overwrites: it begins at the same byte.
+            # If truncation fails, the next try overwrites: it starts at the same byte.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self.size)
             self._retry_at = now + _RETRY_S

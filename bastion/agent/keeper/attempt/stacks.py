@@ -34,7 +34,7 @@ _PY_SPY_S = 5.0
 """Timeout for one process, which is stopped only while py-spy copies its stacks."""
 
 _ALL_S = 25.0
-"""Time after which no further py-spy is started: the keeper waits for 40 s."""
+"""Time after which no more py-spy runs are started: the keeper waits for 40 s."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def read(path: str, size: int) -> bytes:
-    """Read a file of /proc; empty where it cannot be read."""
+    """Read a file of /proc; empty if it cannot be read."""
     try:
         return strays.read(path, size)
     except OSError:
@@ -61,7 +61,7 @@ def read(path: str, size: int) -> bytes:
 
 
 def _write(lines: list[str]) -> None:
-    # Flushed process by process: if the next read blocks, this one is in the log already.
+    # Flushed process by process: if the next read blocks, this one is already in the log.
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
 

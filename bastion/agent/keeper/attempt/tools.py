@@ -1,8 +1,8 @@
 """
-Programs that the keeper runs for itself: nvidia-smi, and the dump of stacks.
+Programs that the keeper runs for its own use: nvidia-smi, and the dump of stacks.
 
-No program blocks the loop: its pipe is read as it fills, and after a timeout it is killed and its
-output so far is the answer. Standard library only.
+No program blocks the loop: its pipe is read as it fills. After a timeout the program is killed, and
+its output so far is the answer. Standard library only.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Tools:
     The programs that run now.
 
     Args:
-        watch: Has the loop call back when a file can be read.
+        watch: Makes the loop call back when a file can be read.
         unwatch: Ends that watch.
-        environ: The variables of every program, but for its `PATH`.
+        environ: The variables of every program, except its `PATH`.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
 """
-The undo of an attempt: the command that removes what it has outside of its processes, such as a
+The undo of an attempt: the command that removes what it has outside its processes, such as a
 container; standard library only.
 
 It runs when the attempt's processes and their descendants are dead. It is retried with a backoff
 until it exits 0; only then is the attempt over and its end recorded. The command must be idempotent
-and safe to run concurrently with itself, for a keeper may die at any point of it. What a dead
-keeper has left is killed and undone by `kill_left`, for every program that ends it.
+and safe to run concurrently with itself, since a keeper may die at any point of it. `kill_left`
+kills and undoes what a dead keeper has left, for every program that ends a home's attempts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAUSES_S = (0.1, 10.0)
 
 class Undo:
     """
-    The undo of one attempt; done from the beginning where there is no command.
+    The undo of one attempt; done from the start if there is no command.
 
     Args:
         argv: The command, its program a path; empty for none.

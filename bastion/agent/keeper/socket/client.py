@@ -76,7 +76,7 @@ main()
 
 
 class Waker(Protocol):
-    """What may end a wait for events."""
+    """Ends a wait for events early."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there may be news; -1 if there is none."""
@@ -100,7 +100,7 @@ class KeeperClient:
 
     def __init__(self, home: Path) -> None:
         self.wakes: Waker | None = None
-        """What ends `poll` early; None: nothing does."""
+        """What ends `poll` early; None if nothing does."""
         self._folder = Path(os.path.realpath(home)) / "keeper"
         self._lock = threading.Lock()
         self._number = 0
@@ -248,9 +248,9 @@ class KeeperClient:
         self, verb: str, each: Sequence[dict[str, object]]
     ) -> list[dict[str, Any] | BastionError]:
         """
-        Send all requests, then wait for the answers, which the keeper gives in any order.
+        Send all requests, then wait for the answers, which the keeper may give in any order.
 
-        One that is longer than the keeper reads is not sent: it would cost the connection.
+        A request that is longer than the keeper reads is not sent: it would cost the connection.
         """
         with self._lock:
             numbers = range(self._number + 1, self._number + 1 + len(each))
@@ -312,14 +312,14 @@ def spawn_keeper(
     """
     Start a keeper that outlives this process, and connect to it.
 
-    It runs in a session of its own, isolated from site-packages. Its environment is empty but for
-    `mark`. What an older life left running is dead when this returns.
+    It runs in a session of its own, isolated from site-packages. Its environment has only `mark`.
+    What an older life left running is dead when this returns.
 
     Args:
-        home: Of the agent.
+        home: The agent's home.
         life: Above every earlier life of this home.
-        permit_s: How long processes may run without a renewed permit; 0: for ever.
-        use_cgroups: Whether the keeper may make cgroups.
+        permit_s: How long processes may run without a renewed permit; 0: forever.
+        use_cgroups: Whether the keeper may create cgroups.
         mark: This process's own `BASTION_MARK`, if it runs inside a job of another keeper: the new
             keeper is then a process of that job too.
 
@@ -393,10 +393,10 @@ def _connect(folder: Path) -> socket.socket:
 
 def _is_readable(connection: socket.socket, timeout_s: float, *, also: Waker | None) -> bool:
     """
-    Whether data or the end has arrived; by `poll`, as `select` stops at descriptor 1023.
+    Whether data or the end has arrived; by `poll`, since `select` stops at descriptor 1023.
 
-    The wait ends too when `also` hears news. Most of what makes it readable is for others, and
-    costs its reader no turn.
+    The wait also ends when `also` hears news. Most events that make it readable are for others, and
+    do not cost its reader a turn.
     """
     deadline = time.monotonic() + timeout_s
     while True:

@@ -1,8 +1,8 @@
 """
 The requests of a connection, checked: JSON in, plain values out, every error a sentence.
 
-Clients of the socket run as the keeper's own user (the socket is 0600), but nothing that they send
-is trusted to be well-formed. Standard library only.
+Clients of the socket run as the keeper's own user (the socket is 0600), but their requests are not
+trusted to be well-formed. Standard library only.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Start:
         user = fields.get("run_as")
         self.run_as = None if user is None else User(user)
         self.path = self.processes[0].env.get("PATH", os.defpath)
-        """Search path of the keeper's tools; never a job's where the tools run as root."""
+        """Search path of the keeper's tools; never a job's if the tools run as root."""
         if self.run_as is not None:
             self.path = os.defpath
         self.grace_s = seconds(fields.get("grace_s"), "grace_s")

@@ -2,8 +2,8 @@
 The keeper's socket: lines of JSON in, lines of JSON out, any number of connections.
 
 A request has an `id` and a verb in `do`; its answer has the same `id` and `ok` or `error` and
-`message`. A connection that requests `watch` also receives events. Nothing that a connection sends
-or fails to read can block the loop: sockets never block, and a line and a backlog have a limit. A
+`message`. A connection that requests `watch` also receives events. No connection can block the loop
+by what it sends or fails to read: sockets never block, and a line and a backlog have a limit. A
 connection beyond a limit is cut off; its client may connect again and list everything. Standard
 library only.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Verb = Callable[["Connection", dict[str, object]], dict[str, object] | None]
 
 _BACKLOG_BYTES = 64 << 20
-"""Most that is queued for a connection that does not read: every record of a machine."""
+"""Most bytes queued for a connection that does not read: every record of a machine."""
 
 
 class AnswerError(Exception):
@@ -33,7 +33,7 @@ class AnswerError(Exception):
     A request is refused.
 
     Args:
-        kind: What decides the client's exception: `conflict`, `not found`, `machine`, `ending`,
+        kind: Decides the client's exception: `conflict`, `not found`, `machine`, `ending`,
             `refused`.
         message: One line, no full stop.
     """
