@@ -2,14 +2,14 @@
 The home of an agent on its machine: the folders of its jobs, and two numbers that it keeps.
 
     <home>/keeper/                 the keeper's own, see `bastion.agent.keeper`
-    <home>/numbers/<name>          "<life> <number>": bells reserved, instructions done with
+    <home>/numbers/<name>          "<life> <number>": bells reserved, instructions done
     <home>/work/<key>/             BASTION_MARKS_DIR: `checkpointed`, `finished`
     <home>/work/<key>/code         where commands start: the root of the code
     <home>/work/<key>/output       BASTION_OUTPUT_DIR
-    <home>/work/<key>/secrets/     secrets that are files too, while it has not ended
+    <home>/work/<key>/secrets/     secrets that are also files, until it has ended
     <home>/work/<key>/python       link to its Python environment
     <home>/work/<key>/notice.json  BASTION_NOTICE_FILE, once there is one
-    <home>/work/<key>/container.json   what a container's code does not say, if it must be said
+    <home>/work/<key>/container.json   facts that a container's exit code does not express
     <home>/cache/                  code by digest; Python environments, see `python_env`
 
 Nothing here is synced to disk: after a crash of the whole machine there is a new keeper life, which

@@ -336,7 +336,7 @@ class Client(Reader):
         project: str = "",
     ) -> tuple[str, ...]:
         """
-        Change settings of waiting or running jobs that can be changed.
+        Change the mutable settings of waiting or running jobs.
 
         Raises:
             BastionError: As for `cancel`; also SpecError for a value that is not allowed.

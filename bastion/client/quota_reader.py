@@ -26,7 +26,7 @@ class QuotaReader(Connection):
 
     def quota_in_force(self) -> Quota | None:
         """
-        Return the last good quota file, which the bastion still uses; None if there never was one.
+        Return the last good quota file, which the bastion uses; None if there never was one.
 
         Raises:
             StoreError: The bucket is unreachable.

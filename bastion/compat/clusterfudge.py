@@ -8,9 +8,9 @@ Run launch scripts that were written for Clusterfudge, with one line changed.
 
 Names, arguments and defaults are Clusterfudge's. `Client()` connects to the bastion that the
 command line uses. Three defaults differ from those of `bastion.Launch`: a launch that cannot start
-at once is refused, the other replicas go on when one fails, and processes see the `CLUSTERFUDGE_*`
-variables. The values are mutable, since scripts change them. `create_launch` checks everything
-before it sends anything.
+immediately is refused, the other replicas keep running when one fails, and processes see the
+`CLUSTERFUDGE_*` variables. The values are mutable, since scripts change them. `create_launch`
+checks everything before it sends anything.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _SILENCE_S = 20.0
 """Longest silence within an answer: far above what Google needs for one, and below any lease."""
 
 _CONNECTIONS = 32
-"""Connections kept open: as many as the lanes of one bastion use at once."""
+"""Connections kept open: as many as the lanes of one bastion use together."""
 
 _PAUSE_AFTER_429_S = 1.1
 """Google accepts one write per second per object. Source: Cloud Storage, "Quotas and limits"."""

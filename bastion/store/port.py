@@ -1,7 +1,7 @@
 """
 The port to the object store: five operations that every supported store has.
 
-Every adapter keeps these rules, and `tests/contracts/` checks them:
+Every adapter follows these rules, and `tests/contracts/` checks them:
 
 * A key is relative, `/`-separated, without `.`, `..`, empty parts or control characters.
 * No key is both an object and a folder of others (`a` and `a/b`): our layout needs no such keys.
@@ -11,9 +11,9 @@ Every adapter keeps these rules, and `tests/contracts/` checks them:
 * `ConflictError` says only that the precondition failed. An earlier try of the same write may have
   landed and caused that, so only `bastion.records` may draw conclusions, after reading back.
 * `StoreError` says nothing about the result: the write may have landed, or may land later. Its
-  `retry_after_s` says how long the store asks to be left alone.
-* A read receives at most `limit_bytes`, whatever size a list or a header gives.
-* A list shows everything written before it began, and omits names that are not keys.
+  `retry_after_s` is how long the store asks to wait.
+* A read receives at most `limit_bytes`, even if a list or a header gives another size.
+* A list shows everything written before it started, and omits names that are not keys.
 * `modified_at` is the store's own clock, the only time that two machines may compare.
 """
 

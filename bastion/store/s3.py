@@ -56,7 +56,7 @@ _CHUNK_BYTES = 1 << 16
 """Bytes received between two checks of the deadline."""
 
 _CONNECTIONS = 32
-"""Connections kept open: as many as the lanes of one bastion use at once."""
+"""Connections kept open: as many as the lanes of one bastion use together."""
 
 _PAUSE_WHEN_SLOWED_S = 1.1
 """S3's SlowDown names no time; this is the pause of the slowest store."""

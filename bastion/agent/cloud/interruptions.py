@@ -1,9 +1,9 @@
 """
-Notices that a cloud takes a machine back: asked of its metadata server every few seconds.
+Notices that a cloud takes a machine back: read from its metadata server every few seconds.
 
-| cloud | what is asked                                 | how long the machine still runs        |
+| cloud | what is read                                  | how long the machine still runs        |
 |-------|-----------------------------------------------|----------------------------------------|
-| gce   | `instance/preempted` is TRUE                  | 30 s, or what its pool asked for       |
+| gce   | `instance/preempted` is TRUE                  | 30 s, or as requested by its pool      |
 | gce   | `instance/maintenance-event` is TERMINATE_... | 1 h with GPUs, 60 s without            |
 | ec2   | `spot/instance-action`                        | until the time that it names           |
 | ec2   | `events/recommendations/rebalance`            | it is only likely: until it is certain |

@@ -6,18 +6,18 @@ The program that the keeper runs in place of a process in a container, one for e
     remove SOCKET LABEL SHM                                      remove every container with LABEL
 
 To the keeper, `run` is the process. It writes the container's output, forwards SIGTERM, and ends as
-the container ends, by the same code or signal. It runs only a container that it has created itself,
-and NAME is used once, so no container starts twice. CONTAINER is the body of its creation, without
-program and environment. The environment is this program's own, each name behind `PREFIX`. So no
-variable of the container affects this program, and none is on a command line, which any user can
-read. The file WORDS gets, as JSON, what no exit code expresses: that the container could not be set
-up, and why; that its engine was away, or had no room for it; or that its memory limit ended it. SHM
-is a folder in memory, made here and shared by the containers of one attempt.
+the container does, with the same code or signal. It runs only a container that it has created
+itself, and NAME is used once, so no container starts twice. CONTAINER is the body of its creation,
+without program and environment. The environment is this program's own, each name behind `PREFIX`.
+So no variable of the container affects this program, and none is on a command line, which any user
+can read. The file WORDS gets, as JSON, the facts that no exit code expresses: why the container
+could not be set up; that its engine was away, or had no room for it; or that its memory limit ended
+it. SHM is a folder in memory, created here and shared by the containers of one attempt.
 
 `remove` is the keeper's undo of an attempt. It exits 0 only when the engine has confirmed that no
 such container is left.
 
-Standard library only; it knows neither the bucket nor what a job is.
+Standard library only; it must know neither the bucket nor what a job is.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ The keeper: one tiny program per machine that holds users' processes and outlive
 
 It forks, reads pipes into bounded spools, reaps, kills every descendant before it reports, keeps a
 synced journal, enforces time limits, and stops everything when its permit (T seconds, renewed over
-its socket; 0: for ever) has expired. Standard library only, no thread, no network: nothing that can
+its socket; 0: forever) has expired. Standard library only, no thread, no network: nothing that can
 fail in an agent can fail here. `<home>/keeper/` holds
 
     lock      held while a keeper runs (one per home): its pid and life
     socket    lines of JSON, see `server`
-    journal   what was started and how it ended, see `journal`
+    journal   started attempts and their ends, see `journal`
     spool/    <key>/p<l>.log, see `spool`
 
 A new life first kills what older lives left running and records it as lost; then it serves. SIGTERM
@@ -117,7 +117,7 @@ def keep(
     )
     loop.run(_signal_ready)
     cgroups.end()
-    # Before the connections close: a client that sees that may start the next life at once.
+    # Before the connections close: a client that sees it may start the next life.
     os.close(lock)
 
 

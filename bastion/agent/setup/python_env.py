@@ -4,13 +4,13 @@ A cache of Python environments by the digest of their inputs: a warm machine ins
     <cache>/python/<digest>/<try>/    a virtual environment, whole or not
     <cache>/python/<digest>/whole     the name of the whole one; touched when it is used
 
-An environment is built in its final place, for it contains its own path. It is whole from the one
-rename of `whole` on, after everything was synced. A builder that is killed leaves a folder that is
+An environment is built in its final place, since it contains its own path. It becomes whole with
+the one rename of `whole`, after everything was synced. A killed builder leaves a folder that is
 never used, even while its child processes still write there. A whole environment is read-only.
 A host that uses one has a link `python` in its work folder: while the link exists, the environment
 is not deleted.
 
-A digest is that of the lock file, of `pyproject.toml` where uv reads it, and of the interpreter.
+The digest covers the lock file, `pyproject.toml` if uv reads it, and the interpreter.
 """
 
 from __future__ import annotations

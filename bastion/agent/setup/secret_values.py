@@ -6,8 +6,8 @@ The values of secrets, read on the machine just before the processes start.
     gcp:, aws:  the cloud's secret manager, queried with the machine's own identity
 
 The bastion decides which source a job may use; the instruction carries the decision. This file is
-the second check, by what this machine may read. No error and no log ever contains a value: of an
-unexpected exception of a library only its type is shown.
+the second check, by what this machine may read. No error and no log ever contains a value: for an
+unexpected exception of a library, only its type is shown.
 """
 
 from __future__ import annotations

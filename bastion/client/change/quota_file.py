@@ -64,7 +64,7 @@ class QuotaFile:
 
     def in_force(self) -> Quota | None:
         """
-        Return the last good file, which the bastion still uses; None if there never was one.
+        Return the last good file, which the bastion uses; None if there never was one.
 
         Raises:
             StoreError: The bucket is unreachable.

@@ -1,5 +1,5 @@
 """
-A launch as a TOML file: the same names as the Python values, every problem at once with its path.
+A launch as a TOML file, with the names of the Python values; errors list every problem's path.
 
     name = "experiment"
     [code]

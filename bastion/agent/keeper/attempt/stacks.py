@@ -1,12 +1,12 @@
 """
-The stacks of hung processes, written to the standard output: a program of the keeper's.
+The stacks of hung processes, written to standard output: a program that the keeper runs.
 
     main [--system_only] PID:NAME...        NAME may be empty
 
 It shows every process and each of its threads: command, state, the kernel function it waits in and,
-where that is readable, the whole kernel stack. For a Python program it adds the Python stacks, if
-py-spy is beside the interpreter or in `PATH` and may attach (as root, or where
-/proc/sys/kernel/yama/ptrace_scope is 0). Where jobs run as another user than the keeper, only
+if readable, the whole kernel stack. For a Python program it adds the Python stacks, if
+py-spy is beside the interpreter or in `PATH` and may attach (as root, or if
+/proc/sys/kernel/yama/ptrace_scope is 0). If jobs run as a user other than the keeper's, only
 `PATH` is searched: files beside an interpreter belong to the job. No signal is sent to any process.
 Standard library only.
 
