@@ -324,8 +324,7 @@ class Agent:
             if host is None:
                 continue
             if isinstance(event, Exited):
-                # A fault such as a full disk is reported before its devices are free for the next
-                # host.
+                # A fault such as a full disk is reported before its devices are free again.
                 self._health.look_now()
             try:
                 host.saw(event, now)
@@ -416,8 +415,7 @@ class Agent:
     def _stop(self, number: int, stop: StopHost, now: float) -> None:
         of = host_named(stop)
         key = key_of(of)
-        # A restarted agent must read the stop again: it may be the only thing that ends a held
-        # host.
+        # A restarted agent must read the stop again: only it may end a held host.
         self._instructions.begin(key, number)
         if key in self._hosts:
             self._hosts[key].stop(stop, now)

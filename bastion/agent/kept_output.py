@@ -41,7 +41,7 @@ _SMALL_BYTES = 64 << 10
 
 
 class PartlyKeptError(BastionError):
-    """Some of an output must not be read; everything else of it is kept."""
+    """The agent has no permission to read some of an output; everything else of it is kept."""
 
     def __init__(self, locked: Sequence[str], *, kept: int) -> None:
         more = f" and {len(locked) - 1:,} more" if len(locked) > 1 else ""
@@ -62,7 +62,7 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     written.
 
     Raises:
-        PartlyKeptError: Something must not be read; everything else is kept.
+        PartlyKeptError: There is no permission to read something; everything else is kept.
         StoreError: The store is unreachable or the result is in doubt; try again.
         OSError: Something else cannot be read; nothing is kept.
     """

@@ -227,8 +227,7 @@ def _serve(
     ports = Ports()
     while True:
         lane = ThreadLane("store", workers=_WORKERS)
-        # A look into a folder is over before a thread would have started; a write waits for the
-        # disk.
+        # A look into a folder takes less time than a thread's start; a write waits for the disk.
         look_lane: Lane = InlineLane() if is_folder else lane
         long_lanes = LongLanes(
             slow=ThreadLane("work", workers=_LONG_WORKERS),

@@ -58,8 +58,7 @@ class EventReader(QuotaReader):
         events = self._events(jobs, since)
         last = -1
         while True:
-            # The jobs first: an event committed together with the end of the last job is read
-            # below.
+            # The jobs first: an event committed with the end of the last job is read below.
             is_over = bool(places) and self._have_ended(places)
             try:
                 for event in events:

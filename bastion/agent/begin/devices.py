@@ -198,7 +198,7 @@ def _numbered(folder: Path, prefix: str) -> int:
 
 
 def _kernel_log() -> str:
-    """Return the kernel's log; empty if it must not be read."""
+    """Return the kernel's log; empty without permission to read it."""
     said = []
     try:
         handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

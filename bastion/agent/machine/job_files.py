@@ -237,8 +237,8 @@ def files_below(
     It leaves out links, special files, files that are deleted in the meantime, names that are not
     UTF-8, files deeper than `MAX_DEPTH`, and files that claim to be larger than their disk. If the
     folder belongs to a user other than this process's, files of any third user are left out too.
-    With `locked`, files and folders that this process must not read are left out as well, and added
-    to it.
+    With `locked`, files and folders that this process has no permission to read are left out too,
+    and their names are added to it.
 
     Raises:
         TooManyNamesError: It holds more than `most_names` files and folders.

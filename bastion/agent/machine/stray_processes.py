@@ -128,7 +128,7 @@ def boot_id() -> str:
 
 def mark_of(pid: int) -> str:
     """
-    Return the mark in the environment of `pid`; empty if it has none or must not be read.
+    Return the mark in the environment of `pid`; empty without one, or without permission.
 
     Raises:
         OSError: It cannot be read.

@@ -245,8 +245,7 @@ def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
         sync = [uv, "sync", "--frozen", "--no-install-project", "--no-install-workspace"]
         sync += [f"--no-install-package={name}" for name in recipe.local.folders]
         sync += ["--all-packages"] if recipe.local.is_workspace else []
-        # Named, or uv would rebuild the environment with another interpreter that the project
-        # names.
+        # Named, or uv would rebuild the environment with the interpreter that the project names.
         sync += ["--python", python]
         return venv, [*sync, "--compile-bytecode", "--project", str(recipe.lock.parent)]
     install = [uv, "pip", "install", "--python", python, "--compile-bytecode", *hashes]

@@ -131,8 +131,7 @@ class Logs:
             for job, view in self._watch.look(jobs).items():
                 if view is not None:
                     tell(view)
-                # A bastion that died after the record was written never removed the job from its
-                # view.
+                # A bastion that died after it wrote the record never removed the job from its view.
                 is_over = view is not None and view.is_decided
                 if is_over or self._published.result(jobs[job], job) is not None:
                     found.add(job)

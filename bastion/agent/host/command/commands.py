@@ -217,8 +217,7 @@ class Commands:
             max_runtime_s=told.max_runtime_s,
             memory_limit_bytes=attempt.memory_limit_bytes if attempt is not None else None,
             secrets=secrets or (),
-            # The program that represents a container uses the engine's socket, which no job may
-            # use.
+            # The program that represents a container uses the engine's socket; no job may use it.
             run_as=None if in_container(process) else self._around.settings.run_as,
         )
 

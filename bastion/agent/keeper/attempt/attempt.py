@@ -373,8 +373,7 @@ class Attempt:
             "lost": False,
             "idle": self.idle if first == IDLE else "",
             "on_end": self.on_end_problem,
-            # Earlier builds cannot read a record with this field: it is written only if it has a
-            # value.
+            # Earlier builds cannot read a record with this field: it is written only if needed.
             **({} if self.cleaned_from is None else {"cleaned_from": self.cleaned_from}),
             "hold_until": min(at + self.start.hold_s, self._limit_at) if is_held else None,
             "machine_fault": self.machine_fault,
