@@ -133,8 +133,7 @@ class Operator:
         """
         Have a machine's agent report its state, or load its devices too; return the result.
 
-        The bastion cordons a machine that fails under the load, even if nobody waits for the
-        result.
+        The bastion cordons a machine that fails under the load, even if the caller stops waiting.
 
         Args:
             machine: Its name.
