@@ -52,7 +52,7 @@ class Resources:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Resources) and vars(self) == vars(other)
 
-    __hash__ = None  # may be changed, as in Clusterfudge
+    __hash__ = None  # type: ignore[assignment]  # mutable, as in Clusterfudge
 
 
 @dataclass
