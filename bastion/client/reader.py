@@ -308,9 +308,7 @@ class Reader(EventReader):
             NotFoundError: No bastion has published anything here yet.
             StoreError: The bucket is unreachable.
         """
-        from bastion.client.look.rows import in_maintenance
-
-        return in_maintenance(self._published.pools(), self._quota_file.known())
+        return self._published.pools()
 
     def top(self) -> TopView:
         """

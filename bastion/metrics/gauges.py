@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from bastion.job import Phase
 from bastion.metrics.use_gauges import Uses, use_gauges
+from bastion.records.maintenance import closed_rows, windows_left
 from bastion.records.standing import true_until
 
 Views = Mapping[str, Mapping[str, Any]]
@@ -55,7 +56,7 @@ class ViewGauges(Collector):
         queue, status = views.get("queue", {}), views.get("status", {})
         yield from _status(status)
         yield from _jobs(queue, status)
-        yield from _machines(views.get("pool", {}))
+        yield from _machines(views.get("pool", {}), status)
         yield from _shares(queue, status)
         yield from _budgets(status)
         if uses:
@@ -111,15 +112,17 @@ def _reason(row: Mapping[str, Any]) -> str:
     return str((row.get("reason") or {}).get("kind") or row.get("state") or "unknown")
 
 
-def _machines(pool: Mapping[str, Any]) -> Iterator[Metric]:
+def _machines(pool: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Metric]:
     phases: Counter[tuple[str, str]] = Counter()
     troubles: Counter[tuple[str, str]] = Counter()
     devices: Counter[tuple[str, str, str]] = Counter()
-    for row in pool.get("machines") or ():
+    now = true_until(pool, status, "pool")
+    for row in closed_rows(pool.get("machines") or (), windows_left(status, now), now):
         name = row.get("pool", "")
         phases[name, row.get("phase", "")] += 1
         for trouble in ("cordoned", "unwell", "waits", "draining"):
             troubles[name, trouble] += bool(row.get(trouble))
+        troubles[name, "maintenance"] += bool(row.get("closed"))
         for kind, state, number in _devices(row):
             devices[name, kind, state] += number
     yield _gauge("machines", "Machines by phase", ("pool", "phase"), phases)
@@ -132,7 +135,7 @@ def _machines(pool: Mapping[str, Any]) -> Iterator[Metric]:
 def _devices(row: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
     used, bad = row.get("used") or {}, row.get("bad_devices") or {}
     is_open = row.get("phase") == "ready" and not (
-        row.get("cordoned") or row.get("unwell") or row.get("draining")
+        row.get("cordoned") or row.get("unwell") or row.get("draining") or row.get("closed")
     )
     for kind, number in (row.get("resources") or {}).items():
         if kind in COUNTED:

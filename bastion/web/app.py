@@ -328,7 +328,7 @@ def _now(request: Request, shown: Shown) -> str:
 def _map(shown: Shown) -> Markup:
     def made() -> str:
         map_of = occupancy(shown.board, shown.palette, shown.uses)
-        return render("map.html", shortages=shown.board.shortages, occupancy=map_of)
+        return render("map.html", board=shown.board, occupancy=map_of)
 
     return shown.parts.of(("map", shown.frame.version), made)
 
@@ -338,7 +338,8 @@ def _machines(request: Request, shown: Shown) -> str:
 
     def made() -> str:
         machines = rows_of(page, shown.board, shown.palette, shown.uses)
-        return render("machines_table.html", machines=machines, as_of=page.as_of)
+        windows = shown.board.maintenance
+        return render("machines_table.html", machines=machines, as_of=page.as_of, windows=windows)
 
     made_of = ("machines", shown.frame.version, page.machines.number, *page.given.values())
     return shown.page("machines.html", page=page, table=shown.parts.of(made_of, made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from launch import exits
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 from tests.launch.terminal import drawn
-from tests.rigs.scripted_bastion import ScriptedBastion, publish, put
+from tests.rigs.scripted_bastion import ScriptedBastion, lead, publish
 
 
 def row(name: str, **fields: object) -> dict[str, object]:
@@ -114,13 +115,9 @@ def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> N
 
 def test_what_maintenance_closes_is_not_free(run: Run, bucket: Bucket) -> None:
     """From its begin to its end; before that it is announced, and afterwards forgotten."""
-    found = bucket.store.read(layout.QUOTA)
-    assert found is not None
-    window = (
-        "[[maintenance]]\nfrom = 2026-08-01T06:00:00Z\nuntil = 2026-08-01T12:00:00Z\n"
-        'pools = ["gpu"]\nreason = "new firmware"\n'
-    )
-    put(bucket.store, layout.QUOTA, found.data + window.encode())
+    begin, end = (datetime(2026, 8, 1, hour, tzinfo=UTC).timestamp() for hour in (6, 12))
+    window = {"starts_at": begin, "ends_at": end, "pools": ["gpu"], "reason": "new firmware"}
+    lead(bucket.store, now=begin, maintenance=[window])
     rows = [
         row("gpu-1-0", resources={"h100": 8}, free={"h100": 8}),
         row("big-1-0", resources={"h100": 8}, free={"h100": 8}, pool="big"),
@@ -136,9 +133,15 @@ def test_what_maintenance_closes_is_not_free(run: Run, bucket: Bucket) -> None:
             re.split("  +", line)[2] for line in machines.out.splitlines() if "gpu-1-0" in line
         ]
         free = [re.split("  +", line)[3] for line in pools.out.splitlines()[1:]]
+        lead(bucket.store, now=as_of, maintenance=[window])
+        status = run("status")
+        assert (note in pools.err) == (note in status.err)
         assert (note in pools.err) == (note in machines.err)
         return free, phase, note in pools.err
 
+    told = json.loads(run("status", "--json").out)["status"]["maintenance"]
+    times = {"starts_at": "2026-08-01T06:00:00.000Z", "ends_at": "2026-08-01T12:00:00.000Z"}
+    assert told == [{**window, **times, "machines": []}]
     assert at(5) == (["8 h100", "8 h100"], "ready", True)
     assert at(6) == (["8 h100", "0 h100"], "ready, closed for maintenance", True)
     assert at(12) == (["8 h100", "8 h100"], "ready", False)

@@ -29,7 +29,6 @@ from bastion.client.look.views import (
     UNREADABLE,
     EventView,
     JobView,
-    MachineView,
     PoolsView,
     WarmView,
     name_of,
@@ -37,6 +36,7 @@ from bastion.client.look.views import (
 from bastion.client.status.view_reader import ViewReader
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
+from bastion.records.maintenance import closed_rows, windows_left
 from bastion.spec.arrays.task import task_id, tasks_of_id
 from bastion.store.port import Entry
 from quota.pattern import pattern
@@ -135,14 +135,16 @@ class Published(ViewReader):
             StoreError: The bucket is unreachable.
         """
         view = self._view("pool")
-        machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
         as_of = self._true_until(view, "pool_seq")
+        rows = view.get("machines") or ()
+        windows = windows_left(self._json(layout.view("status")) or {}, as_of)
         return PoolsView(
             as_of=as_of,
-            machines=machines,
+            machines=tuple(map(machine_of_row, closed_rows(rows, windows, as_of))),
             pools=tuple(view.get("pools") or ()),
             shortages=tuple(map(shortage_of_row, view.get("shortages") or ())),
             warm={pool: WarmView(**each) for pool, each in (view.get("warm") or {}).items()},
+            maintenance=tuple(map(str, windows)),
         )
 
     def pool_records(self) -> dict[str, Pool]:

@@ -14,17 +14,14 @@ from bastion.client.look.views import (
     EventView,
     JobView,
     MachineView,
-    PoolsView,
     ShortageView,
     name_of,
 )
-from bastion.value import replace
-from quota.amounts import NOTHING, Amounts
+from quota.amounts import Amounts
 
 if TYPE_CHECKING:
     from bastion.records.requests.result import Result
     from bastion.spec.request import Request
-    from quota.tree import Quota
 
 
 def range_of(request: Request) -> tuple[int, int] | None:
@@ -143,6 +140,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         free=Amounts(row.get("free") or {}),
         jobs=tuple(row.get("jobs") or ()),
         cordoned=row.get("cordoned") or "",
+        closed=row.get("closed") or "",
         draining=bool(row.get("draining")),
         drain_by=row.get("drain_by"),
         drained_at=row.get("drained_at"),
@@ -184,16 +182,3 @@ def event_of(line: Mapping[str, Any]) -> EventView:
         what=line.get("what", ""),
         text=line.get("text", ""),
     )
-
-
-def in_maintenance(view: PoolsView, quota: Quota | None) -> PoolsView:
-    """Return `view` with its open windows; a machine that one closes now has nothing free."""
-    windows = () if quota is None else quota.maintenance
-    left = [window for window in windows if window.ends_at > view.as_of]
-    now = [window for window in left if window.starts_at <= view.as_of]
-    machines = []
-    for machine in view.machines:
-        found = [each for each in now if each.covers(machine.pool, machine.name, machine.hostname)]
-        closed = replace(machine, closed=str(found[0]), free=NOTHING) if found else machine
-        machines.append(closed)
-    return replace(view, machines=tuple(machines), maintenance=tuple(map(str, left)))

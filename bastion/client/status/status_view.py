@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bastion.client.status.display import table, units_text
+from bastion.records.maintenance import windows_left
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
+
+if TYPE_CHECKING:
+    from quota.maintenance import Window
 
 _SILENT_S = 10.0
 """The shortest silence that is reported: a busy leader publishes less often."""
@@ -74,7 +78,9 @@ class StatusView:
     """Jobs by state."""
     projects: tuple[ProjectView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
-    """The budgets of projects and groups that have one, by name and type."""
+    """Of projects and groups that have one, by name and type."""
+    maintenance: tuple[Window, ...] = ()
+    """What closes machines now or will, by the quota file in force."""
     quota_version: str = ""
     has_quota: bool = False
     """Whether a quota file is in force: the newest or the last good one."""
@@ -153,6 +159,7 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
             for name, row in sorted((view.get("budgets") or {}).items())
             for each in _budgets_of(name, row)
         ),
+        maintenance=windows_left(view, view["now"]),
         quota_version=quota.get("version") or "",
         has_quota=bool(quota.get("in_force")),
         has_pools=bool(config.get("pools")),

@@ -388,6 +388,7 @@ def status_view(
         "counts": totals.counts,
         "projects": totals.projects,
         "budgets": dict(_budgets(root, files.quota)) if files.quota is not None else {},
+        "maintenance": list(_windows(root, files.quota)) if files.quota is not None else [],
         "problems": list(told((*problems, *_overdue(root)))),
     }
 
@@ -405,6 +406,11 @@ def _budgets(root: Root, quota: Quota) -> Iterator[tuple[str, Any]]:
                 "used": {kind: round(used.get(kind, 0.0), 2) for kind in budget.hours},
             },
         )
+
+
+def _windows(root: Root, quota: Quota) -> Iterator[Any]:
+    """Yield the maintenance windows that are not over."""
+    return (plain(window) for window in quota.maintenance if window.ends_at > root.now)
 
 
 def _overdue(root: Root) -> Iterator[str]:

@@ -134,6 +134,8 @@ def trouble_of(row: Row) -> str:
             return f"{name}: {row[name]}"
     if row.get("draining"):
         return "draining"
+    if row.get("closed"):
+        return "closed for maintenance"
     if row.get("phase") == "ready" and row.get("bad_text"):
         return f"devices left alone: {row['bad_text']}"
     return "" if row.get("phase") in ("ready", None) else str(row.get("phase"))

@@ -18,6 +18,7 @@ from bastion.client.look.rows import job_of_row, shortage_of_row
 from bastion.client.look.told_reason import told_now
 from bastion.client.look.views import JobView, ShortageView
 from bastion.client.status.status_view import StatusView, status_of
+from bastion.records.maintenance import closed_rows, windows_left
 from bastion.records.standing import true_until
 from bastion.value import value
 
@@ -58,8 +59,12 @@ class Board:
         self.as_of = true_until(queue, published.status, "queue")
         """Until when they are known to be true, on the store's clock, in seconds."""
         self.pool_as_of = true_until(published.pool, published.status, "pool")
-        """The same for the machines."""
-        self.machines: Sequence[Row] = published.pool.get("machines") or ()
+        """The same of the machines."""
+        self.maintenance = windows_left(published.status, self.pool_as_of)
+        """The windows that are not over."""
+        self.machines: Sequence[Row] = closed_rows(
+            published.pool.get("machines") or (), self.maintenance, self.pool_as_of
+        )
         self.pools: Mapping[str, Row] = {
             row["name"]: row for row in published.pool.get("pools") or ()
         }

@@ -41,6 +41,9 @@ def show(args: argparse.Namespace) -> int:
         out.show("projects", view.projects, _projects(view), name=lambda project: project.name)
     if view.budgets and out.format != "name":
         out.show("budgets", view.budgets, _budgets(view), name=lambda budget: budget.of)
+    if not session.is_quiet:
+        for window in view.maintenance:
+            note(f"maintenance closes {window}")
     for problem in (*files_not_in_force(view), *view.problems):
         note(f"problem: {problem}")
     session.note_absence()

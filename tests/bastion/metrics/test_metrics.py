@@ -82,6 +82,26 @@ def test_what_is_used_of_budgets_is_told() -> None:
     assert found["bastion_budget_used_hours"] == {labels(of="lab", resource="h100"): 12.5}
 
 
+def test_what_maintenance_closes_is_not_idle() -> None:
+    """While a window is open its machines are troubled, and their devices are closed."""
+    machines = [
+        {"name": f"{pool}-0", "pool": pool, "phase": "ready", "resources": {"h100": 8}}
+        for pool in ("a", "b")
+    ]
+    status = {"maintenance": [{"starts_at": 5.0, "ends_at": 9.0, "pools": ["a"]}]}
+    meter = PrometheusMeter()
+    for now, closed in ((4.0, 0), (5.0, 8), (9.0, 0)):
+        meter.looked({}, {"now": now, "machines": machines}, status)
+        found = told(meter)
+        devices = found["bastion_devices"]
+        assert devices.get(labels(pool="a", device="h100", state="closed"), 0) == closed
+        assert devices.get(labels(pool="a", device="h100", state="idle"), 0) == 8 - closed
+        assert devices[labels(pool="b", device="h100", state="idle")] == 8
+        troubled = found["bastion_machines_troubled"]
+        assert troubled[labels(pool="a", trouble="maintenance")] == closed // 8
+        assert troubled[labels(pool="b", trouble="maintenance")] == 0
+
+
 def test_a_page_server_tells_how_much_devices_are_used() -> None:
     """By project, of the devices that it holds and that tell; by machine, of all of them."""
     queue = {"now": 9.0, "jobs": [{"id": "a-1", "project": "p"}, {"id": "b-1", "project": "q"}]}

@@ -67,6 +67,38 @@ def test_the_first_page_tells_what_is_used_of_budgets() -> None:
         assert "few has used 3.71 of 4 h100 hours this month" in client.get("/").text
 
 
+def test_pages_tell_what_maintenance_closes() -> None:
+    """Each window until it is over; of a machine that one closes now nothing is free."""
+    store = busy_store()
+    found = store.read(layout.view("status"))
+    assert found is not None
+    status = json.loads(found.data)
+    window = {"starts_at": NOW + 60, "ends_at": NOW + HOUR, "machines": ["h100-west-3-0"]}
+    told = "maintenance closes h100-west-3-0 from"
+
+    def at(now: float) -> tuple[int, int, int]:
+        windows = [window | {"reason": MARKUP}]
+        put(store, layout.view("status"), encode_view(status, now=now, maintenance=windows))
+        with site(store) as client:
+            first, machines = client.get("/").text, client.get("/machines").text
+            found = client.get("/machines?search=closed+for").text
+        assert MARKUP not in first + machines
+        assert (told in first) == (told in machines)
+        assert first.count("closed for maintenance") == machines.count("closed for maintenance")
+        free = machines.count('data-name="Free" class="nowrap">8 h100')
+        return first.count(told), found.count('data-name="Machine"'), free
+
+    before, after = at(NOW), at(NOW + HOUR)
+    assert before[:2] == (1, 0)
+    assert after[:2] == (0, 0)
+    assert at(NOW + 60) == (1, 1, before[2] - 1)
+
+
+def encode_view(view: dict[str, Any], **fields: object) -> bytes:
+    """`view` with other `fields`, as it is published."""
+    return json.dumps(view | fields).encode()
+
+
 def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
     """The address says which part, project, user, state and text; no filter fits nothing else."""
     with site(busy_store()) as client:

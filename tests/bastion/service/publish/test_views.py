@@ -6,6 +6,8 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from bastion.lifecycle import HostReported, step
 from bastion.machine import Machine, MachinePhase
 from bastion.metrics.meter import NoMeter
 from bastion.records.keys import layout
+from bastion.records.maintenance import windows_left
 from bastion.records.root import Root
 from bastion.scheduler.plan import Estimate, Plan, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, Planned, Promised, WaitingForCapacity
@@ -34,6 +37,7 @@ from bastion.store.memory import MemoryStore
 from bastion.web.drawing.occupancy import trouble_of
 from quota import Amounts
 from tests.rigs.job_records import T0, drained, ended, exited, queued, running
+from tests.rigs.scripted_bastion import QUOTA
 
 
 def test_the_row_of_an_ended_job_agrees_with_its_record() -> None:
@@ -177,6 +181,25 @@ def test_the_problems_of_a_status_are_bounded() -> None:
     )
     assert len(view_bytes(view)) < 20_000
     assert view["problems"][-1] == "and 950 more"
+
+
+def test_a_status_has_the_maintenance_that_is_not_over() -> None:
+    """As the quota file in force has it; what a reader makes of it are the same windows."""
+    now = 1_800_000_000.0
+    clock = VirtualClock(wall=now)
+    store = MemoryStore(clock.wall)
+    files = AdminFiles(store, store, clock, every_s=1.0)
+    times = [datetime.fromtimestamp(now + s, UTC).isoformat() for s in (-60, 0, 60, 120)]
+    windows = "".join(
+        f'[[maintenance]]\nfrom = {begin}\nuntil = {end}\npools = ["gpu"]\nreason = "new fans"\n'
+        for begin, end in pairwise(times)
+    )
+    root = Root(epoch=1, seq=1, now=now, write_id="w", quota_text=f"{QUOTA}\n{windows}")
+    files.adopt(root)
+    assert files.quota is not None
+    view = json.loads(view_bytes(status_view(root, files, (), totals=totals(root, files.quota))))
+    assert windows_left(view, now) == files.quota.maintenance[1:]
+    assert windows_left(view, now + 60) == files.quota.maintenance[2:]
 
 
 class SlowRows(NoMeter):
