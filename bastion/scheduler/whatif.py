@@ -6,13 +6,14 @@ This module must not know how a cycle works: it only compares plans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
+from bastion.scheduler.reasons.holding import Borrowing, MaintenanceStop, WithinShare
 from bastion.scheduler.reasons.quota_file import NotMember, UnknownProject
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.holders.budgets import carried
@@ -31,10 +32,12 @@ class Outlook:
     """Of the jobs asked about, those that would wait."""
     refused: tuple[str, ...] = ()
     stops: tuple[tuple[str, str], ...] = ()
-    """(victim, preemptor), now or at a time that would be set now."""
+    """(victim, preemptor or empty), now or at a time that would then be set."""
     demoted: tuple[str, ...] = ()
     """Running jobs that would no longer be within their project's share."""
     promoted: tuple[str, ...] = ()
+    vacated: tuple[tuple[str, MaintenanceStop], ...] = ()
+    """Running jobs that maintenance would stop later, and when."""
     verdicts: tuple[tuple[str, Verdict], ...] = ()
     """Of the jobs asked about, with their reasons."""
     problems: tuple[str, ...] = ()
@@ -48,6 +51,7 @@ class Outlook:
             "would be preempted": tuple(victim for victim, _ in self.stops),
             "would borrow": self.demoted,
             "would be within its share": self.promoted,
+            "would be stopped for maintenance": tuple(job for job, _ in self.vacated),
         }
         parts = [f"{', '.join(names)} {what}" for what, names in told.items() if names]
         return f"<{'; '.join([*self.problems, *parts]) or 'nothing would change'}>"
@@ -106,6 +110,7 @@ def _outlook(before: Plan, after: Plan, asked: dict[str, Verdict]) -> Outlook:
         stops=tuple(sorted(stops - known)),
         demoted=tuple(sorted(_class(before, own) & _class(after, borrowed))),
         promoted=tuple(sorted(_class(before, borrowed) & _class(after, own))),
+        vacated=tuple(_vacated(before, after)),
         verdicts=tuple(asked.items()),
     )
 
@@ -124,6 +129,22 @@ def _stops(plan: Plan) -> set[tuple[str, str]]:
     now = {(n, v.by) for n, v in plan.verdicts.items() if isinstance(v, Preempt)}
     later = {(name, each.gang[0]) for each in plan.promises for name, _ in each.victims}
     return now | later
+
+
+def _vacated(before: Plan, after: Plan) -> Iterator[tuple[str, MaintenanceStop]]:
+    """Yield what maintenance will stop in `after`, unless it does so `before` at the same time."""
+    for name, verdict in after.verdicts.items():
+        stop = _maintenance_stop(verdict)
+        if stop is not None and _maintenance_stop(before.verdicts.get(name)) != stop:
+            yield name, stop
+
+
+def _maintenance_stop(verdict: Verdict | None) -> MaintenanceStop | None:
+    match verdict:
+        case Keep(reason=WithinShare(maintenance=stop) | Borrowing(maintenance=stop)):
+            return stop
+        case _:
+            return None
 
 
 def _class(plan: Plan, job_class: JobClass) -> set[str]:

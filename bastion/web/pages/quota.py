@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bastion.client.change.quota_file import QuotaFile
 from bastion.client.status.status_view import StatusView
 from bastion.client.submit.dry_run import of_quota
+from bastion.client.submit.outlook import outlook_lines
 from bastion.errors import NotFoundError, SpecError
 from bastion.machine import Pool
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.scheduler.plan import Wait
 from bastion.scheduler.whatif import QuotaOutlook
 from bastion.store.port import ObjectStore
 from bastion.value import value
@@ -92,7 +90,7 @@ def with_diff(page: QuotaPage, store: ObjectStore, board: Board, pasted: str) ->
         pasted=pasted,
         refused=tuple(refused),
         changes=changes,
-        foreseen=tuple(_foreseen(outlook)) if outlook is not None and changes else (),
+        foreseen=tuple(outlook_lines(outlook.outlook, board.as_of)) if outlook and changes else (),
         is_compared=outlook is not None,
     )
 
@@ -111,14 +109,3 @@ def _pools(board: Board) -> dict[str, Pool]:
     key = layout.view("pool")
     rows = (decode(Pool, dumps(row).encode(), key=key) for row in board.pools.values())
     return {pool.name: pool for pool in rows}
-
-
-def _foreseen(of: QuotaOutlook) -> Sequence[str]:
-    outlook = of.outlook
-    waits = {job for job, verdict in outlook.verdicts if isinstance(verdict, Wait)}
-    lines = [f"{job} would start now" for job in outlook.starts]
-    lines += [f"{job} would wait" for job in sorted(waits)]
-    lines += [f"{job} would be refused" for job in outlook.refused]
-    lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
-    lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
-    return [*lines, *(f"{job} would stand on its project's share" for job in outlook.promoted)]

@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bastion.client.submit.outlook import outlook_lines
 from launch import exits
 from launch.errors import UsageError, named
 from launch.grammar.parser import Verbs
 from launch.grammar.parser import text as flag
 from launch.screen.notes import note
-from launch.screen.outlook import outlook_lines
 from launch.screen.render import amounts, counted, write_lines
 from launch.session import Session
 

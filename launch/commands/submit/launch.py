@@ -222,9 +222,9 @@ def submit(args: argparse.Namespace) -> int:
 def _foresee(session: Session) -> int:
     """Print the checked launch as a file, and what would happen by the bastion's last state."""
     from bastion.client.submit.launch_file import launch_text
+    from bastion.client.submit.outlook import outlook_lines
     from bastion.errors import NotFoundError
     from bastion.records.coding.codec import plain
-    from launch.screen.outlook import outlook_lines
 
     launch = session.client.checked(_launch_of(session))
     try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from bastion.scheduler.plan import Preempt
 from bastion.scheduler.reasons.reason import text
 from bastion.scheduler.whatif import if_launched, if_quota_were
 from quota import Quota
+from quota.maintenance import Window
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
@@ -82,6 +86,25 @@ def test_another_quota_tells_which_waiting_jobs_it_shuts_out() -> None:
     assert told["b3"] == "the quota file has no project B; an admin adds it there"
     same = if_quota_were(w.snapshot(), w.quota, w.now).outlook
     assert not same.waits
+
+
+def test_another_quota_tells_which_running_jobs_maintenance_stops() -> None:
+    """Each that resumes and runs into the window; one told to stop at once is told as stopped."""
+    w = world()
+    later = Window(starts_at=w.now + 3600, ends_at=w.now + 7200, machines=("p-000",))
+    announced = if_quota_were(w.snapshot(), replace(w.quota, maintenance=(later,)), w.now).outlook
+    ((job, stop),) = announced.vacated
+    assert job in ("b1", "b2")
+    assert (stop.at, stop.window) == (later.starts_at - 30.0, str(later))
+    assert not announced.stops
+    assert repr(announced) == f"<{job} would be stopped for maintenance>"
+    soon = Window(starts_at=w.now + 10, ends_at=w.now + 7200)
+    at_once = if_quota_were(w.snapshot(), replace(w.quota, maintenance=(soon,)), w.now).outlook
+    assert at_once.stops == (("b1", ""), ("b2", ""))
+    assert not at_once.vacated
+    assert all(isinstance(verdict, Preempt) for _, verdict in at_once.verdicts)
+    w.quota = replace(w.quota, maintenance=(later,))
+    assert not if_quota_were(w.snapshot(), w.quota, w.now).outlook.vacated
 
 
 def test_another_quota_counts_as_spent_what_the_bastion_would_count() -> None:

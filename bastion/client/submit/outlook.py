@@ -25,6 +25,7 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     from bastion.client.change.busy_error import table
     from bastion.scheduler.plan import Refuse
     from bastion.scheduler.reasons.reason import text
+    from bastion.scheduler.reasons.words import when
 
     why = {job: text(verdict.reason, now) + _start(verdict) for job, verdict in outlook.verdicts}
     lines = [f"it would be refused: {problem}" for problem in outlook.problems]
@@ -33,7 +34,11 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     lines += _told("would be refused", outlook.refused, why)
     for _, verdict in outlook.verdicts:
         lines += table(verdict.machines) if isinstance(verdict, Refuse) and verdict.machines else []
-    lines += [f"{job} would be preempted for {by}" for job, by in outlook.stops]
+    lines += [f"{job} would be {_end(by, why.get(job))}" for job, by in outlook.stops]
+    lines += [
+        f"{job} would be stopped {when(stop.at, now)} for maintenance: {stop.window}"
+        for job, stop in outlook.vacated
+    ]
     lines += [
         f"{job} would borrow, no longer within its project's share" for job in outlook.demoted
     ]
@@ -41,10 +46,15 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     return [line.replace(_NEVER, "") for line in lines]
 
 
+def _end(by: str, reason: str | None) -> str:
+    """Return how a running job would be stopped: for another job, or else for its `reason`."""
+    return f"preempted for {by}" if by else reason or "stopped"
+
+
 def _start(verdict: Verdict) -> str:
+    from bastion.records.settings.notification import iso
     from bastion.scheduler.forecast.confidence import start_of
     from bastion.scheduler.plan import Wait
-    from launch.screen.render import iso
 
     if not isinstance(verdict, Wait) or verdict.estimated_at is None:
         return ""
@@ -53,8 +63,8 @@ def _start(verdict: Verdict) -> str:
 
 def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
     """Return a line for each job; tasks of one array share a line, with the reason of the first."""
+    from bastion.scheduler.reasons.words import counted
     from bastion.spec import tasks_of_id
-    from launch.screen.render import counted
 
     groups: dict[str, list[str]] = {}
     for job in jobs:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bastion.client.submit.outlook import outlook_lines
 from bastion.job import JobClass
-from bastion.scheduler.plan import Admit, Estimate, Refuse, Verdict, Wait
+from bastion.scheduler.plan import Admit, Estimate, Preempt, Refuse, Verdict, Wait
+from bastion.scheduler.reasons.holding import MaintenanceStop, Vacated
 from bastion.scheduler.reasons.reason import NeverFits, WaitingForCapacity, WithinShare
 from bastion.scheduler.whatif import Outlook
-from launch.screen.outlook import outlook_lines
 from quota import Amounts
 
 NOW = 1_700_000_000.0
@@ -16,6 +17,7 @@ TWO, FOUR = Amounts({"h100": 2}), Amounts({"h100": 4})
 def test_everything_that_would_happen_has_a_line() -> None:
     """What would start, wait and till when, be refused or preempted; new jobs by name."""
     within = WithinShare(project="blue", held=TWO, nominal=FOUR)
+    leaves = Vacated(window="everything", at=NOW + 30)
     verdicts: tuple[tuple[str, Verdict], ...] = (
         ("a-0000000000", Admit(job_class=JobClass.GUARANTEED, placement=(), reason=within)),
         (
@@ -25,13 +27,15 @@ def test_everything_that_would_happen_has_a_line() -> None:
                 start=Estimate(at=NOW + 60, rests_on=12, off_by_s=300.0),
             ),
         ),
+        ("big", Preempt(by="", deadline=NOW + 30, reason=leaves)),
         ("c", Refuse(reason=NeverFits(asked=FOUR, most=TWO, of="total"))),
     )
     outlook = Outlook(
         starts=("a-0000000000",),
         waits=("b",),
         refused=("c",),
-        stops=(("old", "b"),),
+        stops=(("old", "b"), ("big", "")),
+        vacated=(("long", MaintenanceStop(at=NOW + 3600, window="gpu from 8 to 9: drivers")),),
         demoted=("low",),
         promoted=("high",),
         verdicts=verdicts,
@@ -46,6 +50,8 @@ def test_everything_that_would_happen_has_a_line() -> None:
     assert third.startswith("c would be refused: ")
     assert rest == [
         "old would be preempted for b",
+        "big would be preempted: maintenance begins in 30s: everything",
+        "long would be stopped in 1h for maintenance: gpu from 8 to 9: drivers",
         "low would borrow, no longer within its project's share",
         "high would be within its project's share",
     ]
