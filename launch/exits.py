@@ -19,6 +19,7 @@ NOT_FOUND = 103
 REFUSED = 104
 IN_DOUBT = 105
 """The request may have been accepted: a script must ask before it submits again."""
+CHANGES = 106
 WAIT_TIMED_OUT = 124
 """As timeout(1) has it."""
 DETACHED = 130
@@ -36,6 +37,7 @@ MEANINGS = {
     NOT_FOUND: "what was asked for is not there: a job, a task, a machine",
     REFUSED: "the bastion said no, and why; for --dry_run: it would",
     IN_DOUBT: "the request may have been accepted; the hint says how to find out",
+    CHANGES: "quota diff --exit_code: the file would change something",
     WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",
     DETACHED: "Ctrl-C: detached; the job goes on",
     BROKEN_PIPE: "the reader of the output is gone",

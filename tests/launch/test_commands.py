@@ -624,6 +624,24 @@ def test_the_quota_file_is_shown_checked_compared_and_changed(
     assert run("quota", "check", "/no/such").err == "error: /no/such: No such file or directory\n"
 
 
+def test_a_script_may_ask_whether_a_quota_file_changes_anything(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """With --exit_code as of git: 106 for changes, which is no error's code; without it always 0."""
+    same, other, bad = (tmp_path / f"{name}.toml" for name in ("same", "other", "bad"))
+    same.write_text(f"# the same\n{QUOTA}")
+    other.write_text(QUOTA.replace("v4 = 1024", "v4 = 2048"))
+    bad.write_text(QUOTA.replace("v4 = 0.5", "v4 = 5"))
+    for file, code in ((same, 0), (other, 106), (bad, 2)):
+        for more in ((), ("--json",)):
+            assert run("quota", "diff", str(file), "--exit-code", *more).code == code
+    assert run("quota", "diff", str(other)).code == 0
+    refused = run("quota", "apply", str(other), "--exit_code")
+    assert refused.code == 2
+    assert "error: quota apply: --exit_code is of quota diff FILE alone" in refused.err
+    assert run("quota", "diff", str(other), "--exit_code", "--replay=1d").code == 2
+
+
 def test_groups_limits_and_windows_are_shown(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """Members stand below their group, limits in a column, windows beside the table."""
     more = tmp_path / "more.toml"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bastion.client.submit.outlook import outlook_lines
 from launch import exits
 from launch.errors import UsageError, named
-from launch.grammar.parser import Verbs
+from launch.grammar.parser import Verbs, switch
 from launch.grammar.parser import text as flag
 from launch.screen.notes import note
 from launch.screen.render import amounts, counted, write_lines
@@ -43,12 +43,21 @@ def register(verbs: Verbs) -> None:
         "diff: play the last 30d, 12h, ... of the record again under both files",
         metavar="TIME",
     )
+    switch(
+        parser, "--exit_code", f"diff: exit with {exits.CHANGES} where the file changes anything"
+    )
 
 
 def quota(args: argparse.Namespace) -> int:
     """`bastion quota ACTION [FILE]`."""
     if args.replay and args.action != "diff":
         raise UsageError(f"quota {args.action}: --replay is of diff alone")
+    if args.exit_code and (args.action != "diff" or args.replay):
+        other = "diff --replay" if args.action == "diff" else args.action
+        raise UsageError(
+            f"quota {other}: --exit_code is of quota diff FILE alone",
+            hint="bastion quota diff new.toml --exit_code",
+        )
     if args.action in ("check", "diff", "apply") and not args.file:
         raise UsageError(f"quota {args.action}: which file?", hint=f"quota {args.action} new.toml")
     actions = {"show": _show, "check": _check, "diff": _diff, "apply": _apply, "edit": _edit}
@@ -122,16 +131,17 @@ def _diff(session: Session) -> int:
         with suppress(NotFoundError):
             outlook = session.client.what_if_quota(text).outlook
             foreseen = outlook_lines(outlook, session.out.now)
+    code = exits.CHANGES if session.args.exit_code and change else exits.OK
     if session.out.format == "json":
         session.out.json(
             {"file": file, "changes": [str(each) for each in lines], "outlook": foreseen}
         )
-        return exits.OK
+        return code
     write_lines(str(each) for each in lines)
     for line in foreseen if change else ["nothing would change"]:
         note(line)
     _note_unknown(session, new)
-    return exits.OK
+    return code
 
 
 def _note_unknown(session: Session, found: Quota) -> None:
