@@ -175,6 +175,7 @@ FLAGS = {
     "--image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--docker": "--bundler_type=image --bundler_spec=ref=NAME",
     "--image_id": "--bundler_type=image --bundler_spec=ref=NAME",
+    "--docker_image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--container_image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--requirements": "--python_env=requirements.txt --code=.",
     "--conda": "--python_env=requirements.txt --code=.",
@@ -187,6 +188,7 @@ FLAGS = {
     "--async": "leave it out: launch never waits",
     "--wait": "bastion run -- COMMAND waits; so does launch --watch",
     "--timeout": "--max_runtime=TIME",
+    "--time_limit": "--max_runtime=TIME",
     "--deadline": "--max_runtime=TIME",
     "--walltime": "--max_runtime=TIME",
     "--spot": "leave it out: a pool's machines are spot or not, and --pool=NAME picks one",
@@ -225,6 +227,8 @@ FLAGS = {
     "--error": "leave it out: bastion logs JOB has it",
     "--mail_type": "--notify=WEBHOOK --notify_on=ended",
     "--mail_user": "--notify=WEBHOOK",
+    "--output_dir": "a job writes into $BASTION_OUTPUT_DIR; bastion fetch JOB FOLDER copies it",
+    "--detailed_exitcode": "--exit_code",
     "--format": "-o json, -o wide or -o name",
     "--me": "--mine",
     "--verbose": "--debug",
@@ -271,6 +275,7 @@ NEEDS_VALUE = {
 
 OF_LISTS = {
     **dict.fromkeys(("-t", "--states"), "--state=STATE"),
+    "--all_users": "leave it out: a list has the jobs of everyone",
     "-j": "leave it out: bastion show JOB looks at one job",
 }
 """What others call a flag of a list of jobs; `-t` of a job is its time."""

@@ -42,6 +42,8 @@ _OF_A_JOB = ("-n", "--name", "--job", "--jobs", "--job_name")
 _SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
 """How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
+_FEW = 3
+"""Flags that a hint may name."""
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -97,20 +99,47 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str])
         return f"here it is {ours}"
     if name in _OF_A_JOB and any(action.dest == "job" for action in parser._actions):
         return f"leave it out: a job is named alone, as {parser.prog} JOB"
-    import difflib
-
-    known = {
-        option.lstrip("-"): option  # dashes, which all have, are not what makes two alike
+    known = [
+        option.lstrip("-")  # dashes, which all have, are not what makes two alike
         for action in parser._actions
         if action.help != argparse.SUPPRESS
         for option in action.option_strings
-    }
+    ]
     kind = name.lstrip("-").lower().replace("_", "-")
     typed = getattr(parser, "typed", words)  # a value after a space is not among the unknown words
     if "resources" in known and _DEVICE.fullmatch(kind):
         return f"a type of device is asked for with --resources={kind}={_number(name, typed)}"
-    near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
-    return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
+    meant = _alike(name.lstrip("-"), [each for each in known if len(each) > 1])
+    told = " or ".join(f"--{each}" for each in meant)
+    return f"did you mean {told}?" if meant else f"{parser.prog} --help"
+
+
+def _alike(name: str, known: Sequence[str]) -> list[str]:
+    """
+    The flag that is spelled most like `name`, else the one whose words it begins with.
+
+    Else the few that have all of its words. What is negated is never one that is not.
+    """
+    import difflib
+
+    known = [each for each in known if _is_negated(each) == _is_negated(name)]
+    if near := difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
+        return near
+    words = _words(name)
+    begun = [each for each in known if words[: len(own := _words(each))] == own]
+    if begun:
+        return [max(begun, key=len)]
+    having = [each for each in known if set(words) <= set(_words(each))]
+    return having if len(having) <= _FEW else []
+
+
+def _is_negated(name: str) -> bool:
+    return _words(name)[0] in ("no", "not")
+
+
+def _words(name: str) -> list[str]:
+    """The words of a flag, in the singular."""
+    return [word.removesuffix("s") for word in name.lower().replace("-", "_").split("_")]
 
 
 def _number(flag: str, words: Sequence[str]) -> str:

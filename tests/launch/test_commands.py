@@ -627,7 +627,7 @@ def test_the_quota_file_is_shown_checked_compared_and_changed(
 def test_a_script_may_ask_whether_a_quota_file_changes_anything(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """With --exit_code as of git: 106 for changes, which is no error's code; without it always 0."""
+    """With --exit_code: 106 for changes, which is no code of an error; without it always 0."""
     same, other, bad = (tmp_path / f"{name}.toml" for name in ("same", "other", "bad"))
     same.write_text(f"# the same\n{QUOTA}")
     other.write_text(QUOTA.replace("v4 = 1024", "v4 = 2048"))

@@ -92,12 +92,12 @@ def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
 
 
 def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
-    """A flag of ours that an answer names is one that launch or list has."""
+    """A flag of ours that an answer names is one that launch, list or quota has."""
     _, verbs = build()
     for verb in ("launch", "list"):
         own = {flag for each in verbs.parsers[verb]._actions for flag in each.option_strings}
         assert own.isdisjoint(FLAGS) or verb == "list"
-    parsers = (verbs.parsers["launch"], verbs.parsers["list"])
+    parsers = (verbs.parsers[verb] for verb in ("launch", "list", "quota"))
     ours = {f for parser in parsers for each in parser._actions for f in each.option_strings}
     for answer in FLAGS.values():
         named = {word.split("=")[0].rstrip(",;:") for word in answer.split() if word[:2] == "--"}
@@ -556,6 +556,20 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "--projct: did you mean --project_id?"),
         (["launch", "--instance-typ=a", "--", "x"], "unknown flag --instance_typ",
          "did you mean --instance_type?"),
+        (["launch", "--grace-period=9", "--", "x"], "unknown flag --grace_period",
+         "did you mean --grace?"),
+        (["launch", "--replica-count=9", "--", "x"], "unknown flag --replica_count",
+         "did you mean --replicas?"),
+        (["launch", "--max=9", "--", "x"], "unknown flag --max",
+         "did you mean --max_runtime or --max_failures?"),
+        (["launch", "--on=9", "--", "x"], "unknown flag --on", "bastion launch --help"),
+        (["launch", "--user_name=a", "--", "x"], "unknown flag --user_name",
+         "bastion launch --help"),
+        (["launch", "--no-code", "--", "x"], "unknown flag --no_code", "bastion launch --help"),
+        (["list", "--all-users"], "unknown flag --all_users",
+         "leave it out: a list has the jobs of everyone"),
+        (["quota", "diff", "a", "--detailed-exitcode"], "unknown flag --detailed_exitcode",
+         "here it is --exit_code"),
         (["status", "extra"], "unknown argument extra", "of one job: bastion show extra"),
         (["machines", "extra"], "unknown argument extra", "bastion machines --help"),
         (["why"], "JOB is missing", "bastion list --all shows the jobs; bastion why --help"),
