@@ -19,7 +19,6 @@ All times are of events or of the store, never of this machine.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from pathlib import Path
 
 from bastion.errors import ConflictError, NotFoundError, StoreError
 from bastion.history.coverage import NO_END, Span, StoredFile, covered, spans, stored_files
+from bastion.history.interruption import temporary_folder
 from bastion.history.launched_code import READERS, with_code
 from bastion.history.parquet import connect, copy, from_files, from_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
@@ -325,5 +325,5 @@ def compact(store: ObjectStore) -> Compacted:
         RecordError: Root cannot be decoded.
         StoreError: Unreachable; repeat it later.
     """
-    with tempfile.TemporaryDirectory(prefix="bastion-history-") as folder:
-        return Compactor(store, Path(folder)).compact()
+    with temporary_folder("bastion-history-") as folder:
+        return Compactor(store, folder).compact()

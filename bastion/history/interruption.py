@@ -1,10 +1,12 @@
-"""Ctrl-C while DuckDB runs a query."""
+"""Signals while DuckDB works on a question: Ctrl-C, and what ends the process."""
 
 from __future__ import annotations
 
 import signal
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -12,17 +14,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 
 @contextmanager
 def interruptible(connection: DuckDBPyConnection) -> Iterator[None]:
     """
     Let SIGINT immediately end what `connection` does; then its handler is called as usual.
 
-    DuckDB also checks for signals, but ends only after its threads have completed all their work.
-    Nothing changes outside the main thread, which alone gets signals, or if SIGINT has no handler.
+    The same of SIGTERM and SIGHUP. DuckDB looks for signals, too, but only ends once its threads
+    have done all that they were asked for. Nothing is changed outside the main thread, which alone
+    gets signals, and of a signal that has no handler.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if current_thread() is not main_thread() or not callable(before):
+    with ExitStack() as handlers:
+        if current_thread() is main_thread():
+            for number in (signal.SIGINT, *_ENDING):
+                handlers.enter_context(_interrupting(connection, number))
+        yield
+
+
+@contextmanager
+def _interrupting(connection: DuckDBPyConnection, number: int) -> Iterator[None]:
+    before = signal.getsignal(number)
+    if not callable(before):
         yield
         return
 
@@ -30,8 +44,38 @@ def interruptible(connection: DuckDBPyConnection) -> Iterator[None]:
         connection.interrupt()
         before(number, frame)
 
-    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """
+    A folder that is removed at the end, also where SIGTERM or SIGHUP ends the process.
+
+    Either comes as KeyboardInterrupt, and ends the process once the folder is gone; a second one
+    ends it at once. Nothing is changed outside the main thread, and of a signal that has a handler
+    or is ignored.
+    """
+    told: list[int] = []
+
+    def end(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        told.append(number)
+        raise KeyboardInterrupt
+
+    is_main = current_thread() is main_thread()
+    ours = [each for each in _ENDING if is_main and signal.getsignal(each) is signal.SIG_DFL]
+    try:
+        for number in ours:
+            signal.signal(number, end)
+        with tempfile.TemporaryDirectory(prefix=prefix) as name:
+            yield Path(name)
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+        for ending in told[:1]:
+            signal.raise_signal(ending)

@@ -12,7 +12,6 @@ A file that is not Parquet is reported and skipped: the log has its rows.
 from __future__ import annotations
 
 import os
-import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from bastion.errors import NotFoundError, SpecError
 from bastion.history.attempt_row import COLUMNS, AttemptRow, row_of
 from bastion.history.coverage import NO_END, Span, StoredFile, gaps, spans, stored_files
 from bastion.history.ended_attempt import Hardware, queued_array, queued_job, standing_attempt
+from bastion.history.interruption import temporary_folder
 from bastion.history.launched_code import with_code
 from bastion.history.parquet import close, connect, from_files, from_lines, has_duckdb, write_lines
 from bastion.history.prices import own_price
@@ -115,8 +115,7 @@ class Record:
             KeyboardInterrupt: Ctrl-C while DuckDB works.
         """
         self.spoilt = {}
-        with tempfile.TemporaryDirectory(prefix="bastion-history-") as name:
-            folder = Path(name)
+        with temporary_folder("bastion-history-") as folder:
             connection = connect(folder)
             try:
                 root = self._read_root()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +23,7 @@ from bastion.spec.arrays.indices import Indices
 from bastion.store.folder.local import LocalStore
 from tests.bastion.history.log import DAY_S, T0, Bucket
 from tests.rigs import job_records
+from tests.rigs.limits import PATIENCE_S, killed
 
 
 def record(folder: Path) -> Record:
@@ -68,6 +70,36 @@ def test_ctrl_c_ends_a_long_question(folder: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
     assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_a_question_leaves_no_folder(
+    folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """The process ends by the signal, as any other, once its temporary folder is removed."""
+    script = (
+        "from pathlib import Path\n"
+        "from bastion.history.interruption import interruptible\n"
+        "from tests.bastion.history.ask.test_query import record_of\n"
+        f"known = record_of(None, Path({str(folder / 'bucket')!r}))\n"
+        "with known.opened() as connection, interruptible(connection):\n"
+        "    print('begun', flush=True)\n"
+        "    connection.execute('SELECT count(*) FROM range(1000000000000000)')\n"
+    )
+    asked = subprocess.Popen(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert asked.stdout is not None
+    try:
+        assert asked.stdout.readline() == b"begun\n"
+        assert list(tmp_path.glob("bastion-history-*"))
+        asked.send_signal(number)
+        assert asked.wait(PATIENCE_S) == -number
+    finally:
+        killed(asked)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
