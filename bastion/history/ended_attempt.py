@@ -219,7 +219,7 @@ def _price(pool: Pool | None, now: float) -> float:
 
 def _with_devices(row: EndedAttempt, held: list[_Held], outcome: Outcome | None) -> EndedAttempt:
     total = Amounts.sum(each.units for each in held)
-    device = _device(total)
+    device = device_of(total)
     units = [each.units[device] if device else 0 for each in held]
     own_s = [each.total_s - each.borrowed_s for each in held]
     shares = [each.machines for each in held]
@@ -274,7 +274,7 @@ def _share(job: JobRecord, place: ReplicaPlace, shapes: list[Amounts | None]) ->
     if shape is None:
         return None
     asked = job.request.per_replica
-    device = _device(asked)
+    device = device_of(asked)
     kinds = (device,) if device else _NO_DEVICES
     return min(1.0, max(asked[kind] / shape[kind] if shape[kind] else 0.0 for kind in kinds))
 
@@ -283,7 +283,7 @@ def _machine_s(held: list[_Held]) -> float:
     return sum(each.total_s * each.machines for each in held if each.machines is not None)
 
 
-def _device(units: Amounts) -> str:
-    """Return the accelerator with the most units; empty if there is none."""
+def device_of(units: Amounts) -> str:
+    """The accelerator of which there is most; empty if there is none."""
     kinds = [kind for kind in units.types() if kind not in _NO_DEVICES]
     return max(sorted(kinds), key=lambda kind: units[kind], default="")

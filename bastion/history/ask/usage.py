@@ -140,7 +140,7 @@ def sums(
     ]
     used = {(row.project, row.device_type) for row in rows}
     if len(by) == 1 and not user:
-        rows += [_unused(project, kind, h) for (project, kind), h in owned.items()]
+        rows += [unused(project, kind, owned_h=h) for (project, kind), h in owned.items()]
     kept = [row for row in rows if row.attempts or (row.project, row.device_type) not in used]
     kept.sort(key=lambda row: [getattr(row, name) or "" for name in (*by, "device_type")])
     return tuple(kept)
@@ -160,10 +160,13 @@ def _check(by: Sequence[Key], since: float, until: float) -> None:
         raise SpecError(f"since: {since} is not before {until}")
 
 
-def _unused(project: str | None, kind: str | None, owned_h: float) -> UsageRow:
-    """Return the row of a project that owned devices and used none."""
+def unused(
+    project: str | None, kind: str | None, *, user: str | None = None, owned_h: float | None = None
+) -> UsageRow:
+    """The row of a project, or of a user of it, that used no device of this type."""
     return UsageRow(
         project=project,
+        user=user,
         device_type=kind,
         jobs=0,
         attempts=0,

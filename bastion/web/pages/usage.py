@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from bastion.history.ask.usage import UsageRow
+from bastion.client.look.rows import amounts_of_row
+from bastion.history.ask.usage import UsageRow, unused
+from bastion.history.ended_attempt import device_of
 from bastion.spec.arrays.indices import Indices
 from bastion.value import value
 from bastion.web.drawing.paging import Part, page_number, part_of
@@ -30,7 +32,9 @@ class UsageLine:
     part: float
     """Of everything that was used in the period, 0 to 1."""
     running: int
+    """Jobs that hold this type now."""
     queued: int
+    """Jobs that wait and ask for it; every task counts."""
     color: int
 
 
@@ -69,31 +73,26 @@ def usage_page(
     summary = known.summary
     sums = () if summary is None else summary.users if is_by_user else summary.projects
     total = sum(each.used_h for each in sums) or 1.0
-    running: Counter[tuple[str, str]] = Counter()
-    queued: Counter[tuple[str, str]] = Counter()
-    for row in board.rows:
-        key = (row["project"], row.get("user", "") if is_by_user else "")
-        if "counts" in row:  # an array: its tasks that hold or held machines have their own rows
-            queued[key] += len(Indices.known(row["waiting"]))
-        else:
-            (running if row.get("phase") in ADMITTED else queued)[key] += 1
-    lines = []
-    for each in sums:
-        key = (each.project or "", (each.user or "") if is_by_user else "")
-        if project not in ("", key[0]):
-            continue
-        lines.append(
-            UsageLine(
-                name=key[1] if is_by_user else key[0],
-                project=key[0],
-                sums=each,
-                part=each.used_h / total,
-                running=running[key],
-                queued=queued[key],
-                color=palette(key[0]),
-            )
+    running, queued = _active(board, is_by_user=is_by_user)
+    told = {(each.project or "", each.user or "", each.device_type or ""): each for each in sums}
+    for key in {*running, *queued} - told.keys() if summary is not None else ():
+        told[key] = unused(key[0], key[2] or None, user=key[1] or None)
+    lines = [
+        UsageLine(
+            name=key[1] if is_by_user else key[0],
+            project=key[0],
+            sums=each,
+            part=each.used_h / total,
+            running=running[key],
+            queued=queued[key],
+            color=palette(key[0]),
         )
-    lines.sort(key=lambda line: (-line.sums.used_h, line.name, line.project))
+        for key, each in told.items()
+        if project in ("", key[0])
+    ]
+    lines.sort(
+        key=lambda line: (-line.sums.used_h, line.name, line.project, line.sums.device_type or "")
+    )
     given = {"days": str(days), "project": project}
     path = "/users" if is_by_user else "/projects"
     has_slots = any(project in ("", slot.project) for slot in summary.slots) if summary else False
@@ -110,3 +109,21 @@ def usage_page(
         has_cost=any(line.sums.cost for line in lines),
         has_resized=any(line.sums.resized_h for line in lines),
     )
+
+
+_Counts = Counter[tuple[str, str, str]]
+"""Jobs by project, user (empty where none is asked for) and type of device."""
+
+
+def _active(board: Board, *, is_by_user: bool) -> tuple[_Counts, _Counts]:
+    """The jobs that hold machines, and those that wait."""
+    running: _Counts = Counter()
+    queued: _Counts = Counter()
+    for row in board.rows:
+        user = row.get("user", "") if is_by_user else ""
+        key = (row["project"], user, device_of(amounts_of_row(row)))
+        if "counts" in row:  # an array: its tasks that hold or held machines have rows of their own
+            queued[key] += len(Indices.known(row["waiting"]))
+        else:
+            (running if row.get("phase") in ADMITTED else queued)[key] += 1
+    return +running, +queued

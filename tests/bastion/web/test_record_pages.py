@@ -39,6 +39,8 @@ from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordRe
 from bastion.web.record.summary import Stay, Summary
 from tests.bastion.web.site import asked_here, busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
+from tests.rigs.scripted_bastion import publish
+from tests.rigs.scripted_bastion import row as queue_row
 
 HOUR = 3600.0
 
@@ -159,6 +161,37 @@ def test_projects_and_users_show_the_sums() -> None:
     assert "<script" not in chart.text
     assert "vision" in chart.text
     assert none.status_code == 404
+
+
+def test_jobs_of_now_count_in_the_row_of_their_device() -> None:
+    """Once each; what waits for a device that was not used in the period has a row, too."""
+    store = _store()
+    kinds = (
+        ("h100", 2, "running"),
+        ("h100", 1, "queued"),
+        ("v5e", 4, "queued"),
+        ("cpu", 9, "queued"),
+    )
+    rows = [
+        queue_row(f"{kind}-{state}-{n:010}", state=state, project="vision", user="ada")
+        | {"units": {kind: 8, "cpu": 16}}
+        for kind, number, state in kinds
+        for n in range(number)
+    ]
+    publish(store, "queue", {"now": NOW, "jobs": rows})
+    events = [
+        _ended("v-1", "ada", NOW - 2 * HOUR, NOW - HOUR, device_type="v5e"),
+        _ended("w-1", "ada", NOW - 2 * HOUR, NOW - HOUR, device_type="h100"),
+    ]
+    store.create(layout.events(2_000_000), b"\n".join(map(encode, events)))
+    with site(store) as client:
+        pages = [client.get(f"/{each}?days=1").text for each in ("projects", "users")]
+    for page in pages:
+        told = re.findall(
+            r'data-name="Device">(\w+)</td>.*?([\d,]+) running, ([\d,]+) queued', page, re.DOTALL
+        )
+        found = {kind: (int(ran), int(waits)) for kind, ran, waits in told if ran + waits != "00"}
+        assert found == {"h100": (2, 1), "v5e": (0, 4), "none": (0, 9)}
 
 
 @pytest.mark.parametrize("library", ["lxml", "the standard one"])
