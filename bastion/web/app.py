@@ -7,7 +7,7 @@ their own, with the status that programs understand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
@@ -27,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 from bastion.client.status.status_view import StatusView
 from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
+from bastion.web import asked
 from bastion.web.access import CHART_POLICY, Access, user_of
 from bastion.web.drawing.chart import usage_chart
 from bastion.web.drawing.kept_parts import KeptParts
@@ -61,7 +62,12 @@ class Shown:
     """The input of every page: one look at the board."""
 
     def __init__(
-        self, bucket: Bucket, settings: WebSettings, parts: KeptParts, request: Request
+        self,
+        bucket: Bucket,
+        settings: WebSettings,
+        parts: KeptParts,
+        request: Request,
+        known: Mapping[str, asked.Check] | None,
     ) -> None:
         self.bucket = bucket
         self.look = bucket.boards.look()
@@ -77,6 +83,7 @@ class Shown:
             self.status,
             path=request.url.path,
             user=user_of(request, settings),
+            unknown=() if known is None else _unknown(request, known),
         )
 
     @property
@@ -115,18 +122,18 @@ class Site:
         )
 
     def app(self) -> Starlette:
-        """Return the application."""
-        pages: dict[str, PageOf] = {
-            "/": _now,
-            "/machines": _machines,
-            "/timeline": _timeline,
-            "/failures": _failures,
-            "/projects": _projects,
-            "/users": _users,
-            "/quota": _quota,
-            "/jobs/{project}/{job}": _job,
+        """The application."""
+        pages: dict[str, tuple[PageOf, Mapping[str, asked.Check]]] = {
+            "/": (_now, asked.NOW),
+            "/machines": (_machines, asked.MACHINES),
+            "/timeline": (_timeline, asked.TIMELINE),
+            "/failures": (_failures, asked.FAILURES),
+            "/projects": (_projects, asked.USAGE),
+            "/users": (_users, asked.USAGE),
+            "/quota": (_quota, asked.QUOTA),
+            "/jobs/{project}/{job}": (_job, asked.JOB),
         }
-        routes = [Route(path, self._page(page)) for path, page in pages.items()]
+        routes = [Route(path, self._page(*page)) for path, page in pages.items()]
         return Starlette(
             routes=[
                 *routes,
@@ -148,14 +155,14 @@ class Site:
             exception_handlers={HTTPException: self._refused, BastionError: self._failed},
         )
 
-    def _page(self, page: PageOf) -> Callable[[Request], Any]:
+    def _page(self, page: PageOf, known: Mapping[str, asked.Check]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
-            return HTMLResponse(await run_sync(lambda: page(request, self._shown(request))))
+            return HTMLResponse(await run_sync(lambda: page(request, self._shown(request, known))))
 
         return answer
 
-    def _shown(self, request: Request) -> Shown:
-        return Shown(self._bucket, self._settings, self._parts, request)
+    def _shown(self, request: Request, known: Mapping[str, asked.Check] | None = None) -> Shown:
+        return Shown(self._bucket, self._settings, self._parts, request, known)
 
     async def _compare(self, request: Request) -> Response:
         data = b""
@@ -251,6 +258,9 @@ class Site:
         return Response(data, headers={"content-type": content_type})
 
     async def _log_text(self, request: Request) -> Response:
+        if told := _unknown(request, asked.LOG):
+            raise HTTPException(400, "; ".join(told))
+
         def text() -> str:
             known = _known(self._bucket, request)
             address = log_address(known.job, request.query_params)
@@ -318,6 +328,10 @@ class Site:
             return shown.page("trouble.html", title=title, text=text, hint=hint)
 
         return HTMLResponse(await run_sync(page), status_code=status, headers=headers)
+
+
+def _unknown(request: Request, known: Mapping[str, asked.Check]) -> list[str]:
+    return asked.unknown(request.query_params.multi_items(), known)
 
 
 def _now(request: Request, shown: Shown) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bastion.client.status.status_view import StatusView
 from bastion.value import value
 from bastion.version import VERSION
@@ -52,8 +54,16 @@ def bare_frame(path: str) -> Frame:
     )
 
 
-def frame_of(look: Look, uses: Uses, status: StatusView | None, *, path: str, user: str) -> Frame:
-    """Return the frame of the page at `path`."""
+def frame_of(
+    look: Look,
+    uses: Uses,
+    status: StatusView | None,
+    *,
+    path: str,
+    user: str,
+    unknown: Sequence[str] = (),
+) -> Frame:
+    """The frame of the page at `path`; `unknown` is what its address asks for in vain."""
     return Frame(
         look=look,
         version=version_of(look, uses),
@@ -62,7 +72,7 @@ def frame_of(look: Look, uses: Uses, status: StatusView | None, *, path: str, us
         as_of=status.as_of if status else look.board.as_of,
         leader=f"{status.leader} on {status.host}" if status and status.leader else "",
         user=user,
-        notices=tuple(_notices(look, status)),
+        notices=(*_notices(look, status), *(("warn", each) for each in unknown)),
     )
 
 

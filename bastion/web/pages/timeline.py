@@ -74,9 +74,13 @@ class TimelinePage:
 
 
 def view_of(query: Mapping[str, str], now: float) -> Period:
-    """Return the requested period: `from` and `to`, or the `span` up to this minute."""
+    """
+    The period that the address asks for: `from` and `to`, or the `span` up to this minute.
+
+    `from` alone is up to this minute, and `to` alone is the day before it.
+    """
     end = (now // _MINUTE_S + 1) * _MINUTE_S
-    asked = _asked(query)
+    asked = _asked(query, end)
     if asked is None:
         return Period(since=end - SPANS[_span_in(query)], until=end, parts=1)
     since, until = asked
@@ -115,7 +119,7 @@ def timeline_page(period: Period, known: Known, query: Mapping[str, str]) -> Tim
             name: f"/timeline?{urlencode({'span': name} | ({'search': search} if search else {}))}"
             for name in SPANS
         },
-        span="" if _asked(query) else _span_in(query),
+        span="" if _asked(query, period.until) else _span_in(query),
         closer=around(middle, length / 2),
         wider=around(middle, length * 2),
         earlier=around(middle - length / 2, length),
@@ -184,7 +188,8 @@ def _written(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _moment(text: str) -> float | None:
+def moment_of(text: str) -> float | None:
+    """The moment that an address names, in UTC where it names no zone; None for anything else."""
     try:
         found = datetime.fromisoformat(text[:32].removesuffix("Z"))
         return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
@@ -192,10 +197,14 @@ def _moment(text: str) -> float | None:
         return None
 
 
-def _asked(query: Mapping[str, str]) -> tuple[float, float] | None:
-    """Return the period between `from` and `to`; None if they name none."""
-    since, until = _moment(query.get("from", "")), _moment(query.get("to", ""))
-    return None if since is None or until is None or until <= since else (since, until)
+def _asked(query: Mapping[str, str], end: float) -> tuple[float, float] | None:
+    """The period that `from` and `to` name, or either up to `end` or of a day; None for none."""
+    since, until = moment_of(query.get("from", "")), moment_of(query.get("to", ""))
+    if since is None and until is None:
+        return None
+    until = end if until is None else until
+    since = until - SPANS["24h"] if since is None else since
+    return None if until <= since else (since, until)
 
 
 def _span_in(query: Mapping[str, str]) -> str:

@@ -1,0 +1,94 @@
+"""
+What an address may ask of a page, and a sentence on each thing that the page does not know.
+
+Such a thing changes nothing of what is shown, so the page says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bastion.web.pages.now import FILTERS, TABS
+from bastion.web.pages.timeline import SPANS, moment_of
+from bastion.web.pages.usage import DAYS
+
+MOST_TOLD = 5
+_SHOWN = 60
+"""Characters of a name or a value that a sentence quotes."""
+_DIGITS = 15
+
+Check = Callable[[str], str]
+"""What is allowed instead of a value; empty where it is fine."""
+
+
+def _any(_: str) -> str:
+    return ""
+
+
+def _number(text: str) -> str:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+    return "" if is_number else "a whole number"
+
+
+def _moment(text: str) -> str:
+    return "a date, as 2026-11-01 or 2026-11-01T08:30" if moment_of(text) is None else ""
+
+
+def _one_of(words: Sequence[str]) -> Check:
+    *others, last = words
+    allowed = f"{', '.join(others)} or {last}"
+    return lambda text: "" if text in words else allowed
+
+
+_DAYS = {"days": _one_of([str(days) for days in DAYS]), "page": _number}
+NOW = dict.fromkeys(FILTERS, _any) | {
+    "show": _one_of([name for name in TABS if name]),
+    "page": _number,
+}
+MACHINES = {"search": _any, "pool": _any, "phase": _any, "page": _number}
+TIMELINE = {
+    "span": _one_of(list(SPANS)),
+    "from": _moment,
+    "to": _moment,
+    "search": _any,
+    "page": _number,
+}
+FAILURES = {"project": _any, "search": _any} | _DAYS
+USAGE = {"project": _any} | _DAYS
+QUOTA: dict[str, Check] = {}
+LOG = dict.fromkeys(("attempt", "replica", "host", "process", "at"), _number)
+JOB = LOG | {"find": _any}
+
+
+def unknown(asked: Sequence[tuple[str, str]], known: Mapping[str, Check]) -> list[str]:
+    """
+    A sentence on each part of an address that is not known, given twice or no such value.
+
+    Args:
+        asked: Its names and values, as they stand there.
+        known: The names that the page takes, each with the check of its values.
+    """
+    told = list(_unknown(asked, known))
+    more = len(told) - MOST_TOLD
+    return told[:MOST_TOLD] + ([f"{more} more parts of the address are not known"] * (more > 0))
+
+
+def _unknown(asked: Sequence[tuple[str, str]], known: Mapping[str, Check]) -> Iterator[str]:
+    times = Counter(name for name, _ in asked)
+    for name, text in dict(asked).items():  # the last of several counts
+        check = known.get(name)
+        if check is None:
+            takes = f"it takes {', '.join(known)}" if known else "it takes nothing"
+            yield f"{_short(name)} in the address is not known to this page; {takes}"
+        elif times[name] > 1:
+            yield f"{name} is {times[name]} times in the address; the last one counts"
+        elif text and (allowed := check(text)):
+            yield f"{name}={_short(text)} in the address is not known; {name} is {allowed}"
+    begin, end = (moment_of(dict(asked).get(name, "")) for name in ("from", "to"))
+    if "from" in known and begin is not None and end is not None and end <= begin:
+        yield "to in the address is not after from"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,103 @@
+"""What an address asks in vain is told on the page, and never silently left out."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.bastion.web.site import busy_store, site
+
+JOB = "/jobs/vision/train-0000000000"
+
+
+def told(client: TestClient, address: str) -> list[str]:
+    """The notices of a page."""
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return [
+        unescape(text) for text in re.findall(r'class="notice warn"[^>]*>([^<]*)<', answer.text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        (
+            "/timeline?since=7d",
+            "since in the address is not known to this page; it takes span,",
+        ),
+        (
+            "/timeline?span=2d",
+            "span=2d in the address is not known; span is 1h, 6h, 24h, 7d",
+        ),
+        (
+            "/timeline?from=yesterday",
+            "from=yesterday in the address is not known; from is a date",
+        ),
+        ("/timeline?from=2026-11-02&to=2026-11-01", "to in the address is not after from"),
+        ("/projects?days=14", "days=14 in the address is not known; days is 1, 7, 30 or 90"),
+        ("/users?user=ada", "user in the address is not known to this page; it takes project,"),
+        ("/failures?user=ada", "user in the address is not known to this page; it takes project,"),
+        ("/?show=held", "show=held in the address is not known; show is running or queued"),
+        ("/?state=running&state=queued", "state is 2 times in the address; the last one counts"),
+        ("/machines?page=two", "page=two in the address is not known; page is a whole number"),
+        (
+            "/quota?project=vision",
+            "project in the address is not known to this page; it takes no",
+        ),
+        (
+            f"{JOB}?attempt=last",
+            "attempt=last in the address is not known; attempt is a whole",
+        ),
+    ],
+)
+def test_what_an_address_asks_in_vain_is_told(address: str, sentence: str) -> None:
+    """By its name and value, with what the page takes."""
+    with site(busy_store()) as client:
+        assert [each[: len(sentence)] for each in told(client, address)] == [sentence]
+
+
+def test_what_a_page_takes_is_not_told() -> None:
+    """Neither what its own links and forms ask for, nor what is left empty in a form."""
+    with site(busy_store()) as client:
+        for place in ("/", "/machines", "/timeline", "/failures", "/projects", "/users", JOB):
+            page = client.get(place).text
+            links = re.findall(r'(?:href|action)="((?:[?]|/[a-z]*[?])[^"#]*)', page)
+            form = page.partition("<main")[2]
+            names = dict.fromkeys(re.findall(r'<(?:input|select)[^>]* name="([a-z]+)"', form))
+            for link in (*map(unescape, links), "?" + "&".join(f"{name}=" for name in names)):
+                if not link.startswith("/find"):
+                    assert not told(client, link if link.startswith("/") else place + link), link
+
+
+def test_many_unknown_things_are_counted_and_long_ones_cut() -> None:
+    """Whatever stands in an address, a page has a few short sentences about it."""
+    with site(busy_store()) as client:
+        many = told(client, "/?" + "&".join(f"x{n}={n}" for n in range(500)))
+        (long,) = told(client, f"/?{'y' * 9000}=1")
+    assert len(many) == 6
+    assert many[-1] == "495 more parts of the address are not known"
+    assert len(long) < 300
+
+
+def test_one_end_of_a_period_is_enough() -> None:
+    """`from` alone is up to now, and `to` alone is the day before it."""
+    with site(busy_store()) as client:
+        since = client.get("/timeline?from=2026-11-18T00:00").text
+        until = client.get("/timeline?to=2026-11-18T00:00").text
+        later = client.get("/timeline?from=2027-01-01").text
+    assert "2026-11-18 00:00:00 to 2026-11-18 11:07:00" in since
+    assert "2026-11-17 00:00:00 to 2026-11-18 00:00:00" in until
+    assert "2026-11-17 11:07:00 to 2026-11-18 11:07:00" in later
+
+
+def test_the_text_of_a_log_refuses_what_it_does_not_know() -> None:
+    """A program that reads it would take the log of another attempt for the one it named."""
+    with site(busy_store()) as client:
+        answer = client.get(f"{JOB}/log.txt?attempt=x")
+        assert client.get(f"{JOB}/log.txt?attempt=1&at=").status_code != 400
+    assert answer.status_code == 400
+    assert "attempt=x in the address is not known; attempt is a whole number" in answer.text
