@@ -76,6 +76,44 @@ def test_events_tell_the_longest_wait_in_the_queue(run: Run, bucket: Bucket) -> 
     assert told_of(script, "-q") == told_of(script, "--json") == ""
 
 
+def test_a_task_joins_the_queue_with_its_array(run: Run, bucket: Bucket) -> None:
+    """Its events begin with those of the array, up to its start; its wait counts from there."""
+    script = [
+        (0, JOB, "submitted"),
+        (20, f"{JOB}.0", "starting"),
+        (120, f"{JOB}.1", "starting"),
+        (200, f"{JOB}.1", "preempted"),
+        (230, f"{JOB}.1", "starting"),
+        (300, f"{JOB}.1", "succeeded"),
+        (900, JOB, "cancelled"),
+    ]
+
+    def events(count: int, job: str) -> tuple[list[str], str]:
+        happened = [
+            {"n": n, "at": NOW - 1000 + at, "job": of, "what": what}
+            for n, (at, of, what) in enumerate(script[:count])
+        ]
+        lines = b"\n".join(json.dumps(each).encode() for each in happened[:3])
+        put(bucket.store, layout.events(0), lines)
+        put(bucket.store, layout.ROOT, json.dumps({"events": happened[3:]}).encode())
+        rows = [row(each, submitted_at=NOW - 1000) for each in (f"{JOB}.0", f"{JOB}.1", f"{JOB}.2")]
+        array = row(JOB, submitted_at=NOW - 1000) | {"counts": {"queued": 3}, "waiting": "0-2"}
+        publish(bucket.store, "queue", {"jobs": rows, "arrays": [array]})
+        ran = run("events", job)
+        assert ran.code == 0, ran.err
+        return [line.split()[2] for line in ran.out.splitlines()[1:]], ran.err
+
+    own = ["submitted", "starting", "preempted", "starting", "succeeded"]
+    since, until = iso(NOW - 1000), iso(NOW - 880)
+    first = f"{JOB}.1 waited 2m in the queue, since {since} until {until}\n"
+    for count, job in ((7, f"{JOB}.1"), (7, JOB), (6, JOB)):
+        what, told = events(count, job)
+        assert what == (own if job != JOB else [each[2] for each in script[:count]])
+        assert told.startswith(first)
+    assert events(7, f"{JOB}.2")[0] == ["submitted", "cancelled"]
+    assert events(1, JOB)[1].startswith(f"{JOB} has waited 16m")
+
+
 def test_quiet_events_name_jobs(run: Run, bucket: Bucket) -> None:
     """-q prints ids that other verbs take, each once, also while it follows."""
     happen(bucket, 5)

@@ -312,10 +312,12 @@ class Published(ViewReader):
         Yield events in order: sealed segments, then the events that root has not sealed yet.
 
         Args:
-            job: Only events of this job, or of this array and its tasks; empty: all events.
-            since: Only events at or after this time, in Unix seconds by the store's clock.
+            job: Only of this job, or this array and its tasks; empty: of all. To a task that has
+                not begun also happened what happened to its array.
+            since: Not before, in Unix seconds by the store's clock.
         """
-        # Root first: segments sealed after this read are in the list that follows.
+        about = _About(job)
+        # Root first: what is sealed after this was read is among the segments listed after it.
         root = self._json(layout.ROOT) or {}
         # A range that root still has is read from root: its segment may be missing or damaged.
         held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}
@@ -324,18 +326,17 @@ class Published(ViewReader):
         for key, modified_at in merge(listed, ((key, inf) for key in sorted(held))):
             if modified_at + _MARGIN_S < since:
                 continue
-            for line in held[key] if key in held else self._segment(key, job):
+            for line in held[key] if key in held else self._segment(key, about.needle):
                 event = event_of(line)
-                if event.number > last and _is_about(event, job) and event.at >= since:
+                if event.number > last and about(event) and event.at >= since:
                     last = event.number
                     yield event
         for event in map(event_of, root.get("events", ())):
-            if event.number > last and _is_about(event, job) and event.at >= since:
+            if event.number > last and about(event) and event.at >= since:
                 yield event
 
-    def _segment(self, key: str, job: str) -> Iterator[Any]:
-        """Yield the events of a segment that may be of `job`; skips unreadable lines."""
-        needle = f'"{job}'.encode() if job else b""
+    def _segment(self, key: str, needle: bytes) -> Iterator[Any]:
+        """Yield the events of a segment with `needle` in them; unreadable lines are left out."""
         for line in (self._bytes(key) or b"").splitlines():
             if needle in line:
                 with suppress(ValueError):
@@ -361,8 +362,27 @@ class Published(ViewReader):
         return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
 
 
-def _is_about(event: EventView, job: str) -> bool:
-    return not job or event.job == job or name_is_of(event.job, job)
+class _About:
+    """
+    Which events are about a job, asked in their order.
+
+    Args:
+        job: Its id, or that of an array or a task; empty: of every job.
+    """
+
+    def __init__(self, job: str) -> None:
+        task = tasks_of_id(job)
+        self._job, self._array = job, "" if task is None else task[0]
+        self._has_begun = False
+        self.needle = f'"{self._array or job}'.encode() if job else b""
+        """What the lines of such events have in them."""
+
+    def __call__(self, event: EventView) -> bool:
+        if self._array and event.job == self._array:
+            return not self._has_begun
+        is_own = not self._job or event.job == self._job or name_is_of(event.job, self._job)
+        self._has_begun |= is_own
+        return is_own
 
 
 def _record(root: dict[str, Any], job: str) -> JobRecord | None:

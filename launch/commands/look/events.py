@@ -92,19 +92,34 @@ def _tell_wait(session: Session, events: Sequence[EventView]) -> None:
 
 
 def _waits(events: Iterable[EventView], *, now: float) -> list[_Wait]:
-    """Every time in the queue that ended with a start, or has not ended."""
+    """
+    Every time in the queue that ended with a start, or has not ended.
+
+    The tasks of an array join with it. It waits itself as long as none of them has started: of
+    those that are left afterwards no event tells.
+    """
     from bastion.client.look.views import ENDED
+    from bastion.spec import tasks_of_id
 
     found: list[_Wait] = []
     joined: dict[str, float] = {}
+    begun: set[str] = set()
+    arrays: set[str] = set()
+    """Of which a task has begun."""
     for event in events:
         if event.what in _JOINS:
             joined[event.job] = event.at
         elif event.what in ("starting", "held", *ENDED):
+            task = tasks_of_id(event.job)
             since = joined.pop(event.job, None)
+            if task is not None and event.what == "starting" and event.job not in begun:
+                since = joined.get(task[0]) if since is None else since
+                begun.add(event.job)
+                arrays.add(task[0])
             if since is not None and event.what == "starting":
                 found.append(_Wait(event.at - since, event.job, since, event.at))
-    return found + [_Wait(now - since, job, since, None) for job, since in joined.items()]
+    left = ((job, since) for job, since in joined.items() if job not in arrays)
+    return found + [_Wait(now - since, job, since, None) for job, since in left]
 
 
 def _follow(session: Session, since: float) -> int:
