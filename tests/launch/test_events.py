@@ -155,6 +155,23 @@ def test_following_ends_with_the_job(run: Run, bucket: Bucket) -> None:
     ]
 
 
+def test_show_tells_how_long_a_job_waited(run: Run, bucket: Bucket) -> None:
+    """Of one that runs since it joined the queue; of one that has ended since its submission."""
+
+    def waited(**fields: object) -> list[str]:
+        publish(bucket.store, "queue", {"jobs": [row(JOB, **fields)] if fields else []})
+        lines = (line.split(maxsplit=1) for line in run("show", JOB).out.splitlines())
+        return [rest for name, rest in lines if name == "waited"]
+
+    times = {"submitted_at": NOW - 7200, "queued_at": NOW - 600, "started_at": NOW - 300}
+    (told,) = waited(state="running", attempt=2, **times)
+    assert told == "5m from joining the queue to this start"
+    assert not waited(state="running", **times | {"started_at": None})
+    assert not waited(state="queued", **times), "its last attempt started before it joined again"
+    end(bucket.store, JOB)
+    assert waited() == ["2s from its submission to its start"]
+
+
 def test_why_and_show_take_several_jobs(run: Run, bucket: Bucket) -> None:
     """Each is told in the order given; as JSON they are one list."""
     publish(bucket.store, "queue", {"jobs": [row(JOB), row(OTHER, text="behind one job")]})

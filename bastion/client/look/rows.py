@@ -109,6 +109,7 @@ def job_of_result(result: Result) -> JobView:
         state=result.outcome,
         submitted_at=result.submitted_at,
         started_at=last.started_at if last else None,
+        first_started_at=next((each.started_at for each in result.past if each.started_at), None),
         ended_at=result.ended_at,
         attempt=result.attempts,
         preemptions=result.preemptions,

@@ -76,6 +76,9 @@ class JobView:
     queued_at: float | None = None
     """When it last joined the queue; None once it has ended, or if an older bastion wrote it."""
     started_at: float | None = None
+    """When its last attempt started."""
+    first_started_at: float | None = None
+    """When its first attempt started, of a job that has ended; None: not known, or it never did."""
     ended_at: float | None = None
     attempt: int = 0
     preemptions: int = 0
