@@ -49,7 +49,7 @@ Sign = Literal["output", "devices", "processor"]
 """A sign that a host is alive: output, use of its devices, CPU use."""
 SIGNS: tuple[Sign, ...] = ("output", "devices", "processor")
 
-_DURATIONS = (
+DURATIONS = (
     "max_runtime",
     "retry_backoff",
     "grace",
@@ -163,7 +163,7 @@ class Job:
         problems += self._size_problems()
         put(self, "signs_of_life", tuple(dict.fromkeys(self.signs_of_life)))
         put(self, "on_end", tuple(self.on_end))
-        for name in _DURATIONS:
+        for name in DURATIONS:
             written = getattr(self, name)
             try:
                 put(self, name, None if written is None else seconds_of(name, written))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from bastion.records.keys import layout
 from launch import exits
@@ -158,12 +159,13 @@ def test_following_ends_with_the_job(run: Run, bucket: Bucket) -> None:
 def test_show_tells_how_long_a_job_waited(run: Run, bucket: Bucket) -> None:
     """Of one that runs since it joined the queue; of one that has ended since its submission."""
 
-    def waited(**fields: object) -> list[str]:
+    def waited(**fields: Any) -> list[str]:
         publish(bucket.store, "queue", {"jobs": [row(JOB, **fields)] if fields else []})
         lines = (line.split(maxsplit=1) for line in run("show", JOB).out.splitlines())
         return [rest for name, rest in lines if name == "waited"]
 
-    times = {"submitted_at": NOW - 7200, "queued_at": NOW - 600, "started_at": NOW - 300}
+    times: dict[str, Any] = {"submitted_at": NOW - 7200, "queued_at": NOW - 600}
+    times["started_at"] = NOW - 300
     (told,) = waited(state="running", attempt=2, **times)
     assert told == "5m from joining the queue to this start"
     assert not waited(state="running", **times | {"started_at": None})

@@ -44,6 +44,8 @@ from bastion.spec import (
     Where,
     check_name,
 )
+from bastion.spec.launch import DURATIONS
+from bastion.spec.values.quantity import written_bytes, written_seconds
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
 from quota.pattern import pattern
@@ -155,10 +157,11 @@ def parse_launch(text: str, *, source: str) -> Launch:
 
 
 def launch_text(launch: Launch) -> str:
-    """Return `launch` as the TOML file that `parse_launch` reads."""
+    """`launch` as the TOML file that `parse_launch` reads it from, with units for people."""
     import tomlkit
 
     table = plain(dataclasses.replace(launch, code=None))
+    table["jobs"] = list(map(_with_units, table["jobs"]))
     if launch.code is not None:
         kinds = {kind: name for name, kind in CODE_TYPES.items()}
         code = {key: text for key, text in plain(launch.code).items() if key != "kind"}
@@ -167,6 +170,20 @@ def launch_text(launch: Launch) -> str:
     order = sorted(table.items(), key=lambda item: isinstance(item[1], (dict, list)))
     # A terminal shows these as \x85, which TOML does not have.
     return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", tomlkit.dumps(_on_lines(dict(order))))
+
+
+def _with_units(job: Mapping[str, Any]) -> dict[str, Any]:
+    """`job` with its durations and sizes as people write them."""
+    written = {key: written_seconds(job[key]) for key in DURATIONS if key in job}
+    processes = [_with_size(each) for each in job["processes"]]
+    return {key: written.get(key, each) for key, each in job.items()} | {"processes": processes}
+
+
+def _with_size(process: Mapping[str, Any]) -> Mapping[str, Any]:
+    units = process.get("resources") or {}
+    if "memory" not in units:
+        return process
+    return {**process, "resources": {**units, "memory": written_bytes(units["memory"])}}
 
 
 def _on_lines(part: Any) -> Any:

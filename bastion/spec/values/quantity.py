@@ -86,6 +86,24 @@ def text_of_seconds(seconds: float) -> str:
     return f"{whole}s"
 
 
+def written_seconds(seconds: float) -> float | str:
+    """Return what a person would write for `seconds`, as `seconds_of` reads it: `1d`, `1h30m`."""
+    rest, parts = int(seconds), []
+    for unit in ("d", "h", "m", "s"):
+        number, rest = divmod(rest, SECONDS[unit])
+        parts += [f"{number}{unit}"] if number else []
+    text = "".join(parts)
+    return text if text and seconds_in(text) == seconds else seconds
+
+
+def written_bytes(size: int) -> int | str:
+    """Return what a person would write for `size`, as `bytes_of` reads it: `64GiB`."""
+    for unit in ("TiB", "GiB", "MiB"):
+        if size and size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return size
+
+
 def text_of_number(number: float) -> str:
     """Format a number reported by a job: a count in full, anything else with six digits."""
     is_count = float(number).is_integer() and abs(number) < _EXACT

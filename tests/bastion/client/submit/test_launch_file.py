@@ -265,6 +265,31 @@ def test_control_characters_are_written_as_toml_reads_them() -> None:
     assert parse_launch(text, source="f") == launch
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (86400, '"1d"'),
+        (86310, '"23h58m30s"'),
+        (90, '"1m30s"'),
+        (0.5, "0.5"),
+        (90.25, "90.25"),
+    ],
+)
+def test_durations_and_sizes_are_written_with_units(seconds: float, text: str) -> None:
+    """As a person would write them, and so that nothing is lost: what no unit fits is a number."""
+    for memory, written in (
+        (64 << 30, '"64GiB"'),
+        (1536 << 20, '"1536MiB"'),
+        (5_000_001, "5000001"),
+    ):
+        process = Process(["true"], resources=Resources(memory=memory))
+        launch = Launch(name="x", jobs=[Job(processes=[process], max_runtime=seconds)])
+        lines = launch_text(launch).splitlines()
+        assert f"max_runtime = {text}" in lines
+        assert f"memory = {written}" in lines
+        assert parse_launch(launch_text(launch), source="f") == launch
+
+
 SCRIPT = '#!/bin/bash\nif true; then\n\techo "a\\tb" $1\nfi\n'
 
 
