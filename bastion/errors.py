@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from quota.bastion_error import BastionError as BastionError
 from quota.bastion_error import in_notebooks as in_notebooks
+from quota.bastion_error import shortened
 
 
 class SpecError(BastionError, ValueError):
@@ -42,12 +43,13 @@ class SpecError(BastionError, ValueError):
     The user's input is wrong (also a ValueError, so that pydantic collects several).
 
     Args:
-        problems: Every problem found, each starting with the path of its field.
+        problems: Every problem found, each beginning with the path of its field. Of one of more
+            than 1,000 characters the middle is left out.
     """
 
     def __init__(self, *problems: str, hint: str = "") -> None:
-        super().__init__("; ".join(problems), hint=hint)
-        self.problems = problems
+        self.problems = tuple(map(shortened, problems))
+        super().__init__("; ".join(self.problems), hint=hint)
 
 
 class RefusedError(BastionError):

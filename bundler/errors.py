@@ -13,7 +13,7 @@ A class exists only if a caller would handle it differently.
 
 from __future__ import annotations
 
-from quota.bastion_error import BastionError
+from quota.bastion_error import BastionError, shortened
 
 
 class BundleError(BastionError):
@@ -25,12 +25,13 @@ class InvalidCodeError(BundleError, ValueError):
     A user's value about code is wrong (a ValueError too, so that pydantic collects several).
 
     Args:
-        problems: Every problem found, each beginning with the name of its field.
+        problems: Every problem found, each beginning with the name of its field. Of one of more
+            than 1,000 characters the middle is left out.
     """
 
     def __init__(self, *problems: str, hint: str = "") -> None:
-        super().__init__("; ".join(problems), hint=hint)
-        self.problems = problems
+        self.problems = tuple(map(shortened, problems))
+        super().__init__("; ".join(self.problems), hint=hint)
 
 
 class ChangedError(BundleError):

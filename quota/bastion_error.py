@@ -12,6 +12,23 @@ from typing import Any, TypeVar
 _E = TypeVar("_E", bound=Exception)
 
 
+_MOST, _BEGIN, _END = 1000, 600, 250
+"""
+Characters of a problem, and how many stay of a longer one: at its begin the field, at its end what
+is allowed.
+
+A sentence that was cut has room for the name of a file before it, and is not cut again.
+"""
+
+
+def shortened(problem: str) -> str:
+    """`problem` with the middle left out where it is long, as it is with a value of megabytes."""
+    if len(problem) <= _MOST:
+        return problem
+    left_out = len(problem) - _BEGIN - _END
+    return f"{problem[:_BEGIN]} … {left_out:,} characters … {problem[-_END:]}"
+
+
 def in_notebooks(error: _E) -> _E:
     """Return `error`; IPython then shows only the user's own lines of its traceback."""
     error._render_traceback_ = partial(_of_the_user, error)  # type: ignore[attr-defined]

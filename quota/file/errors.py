@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from quota.bastion_error import shortened
 from quota.value import value
 
 
 @value
 class Problem:
-    """One thing that is wrong; as text: `line 7: project_resources.p.v4: what is wrong`."""
+    """
+    One thing that is wrong; as text: `line 7: project_resources.p.v4: what is wrong`.
+
+    Of a long text the middle is left out.
+    """
 
     line: int
     """Counted from 1; also 1 for something that is missing from the whole file."""
@@ -17,7 +22,7 @@ class Problem:
     """What is wrong, the value, what is allowed."""
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.path}{': ' if self.path else ''}{self.text}"
+        return shortened(f"line {self.line}: {self.path}{': ' if self.path else ''}{self.text}")
 
 
 class QuotaError(Exception):
