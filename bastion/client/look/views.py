@@ -138,6 +138,28 @@ class JobView:
         return table(self.HEADS, [self.cells])
 
     @property
+    def waited(self) -> str:
+        """
+        How long it waited for its start, for people; empty while it has none.
+
+        Of one that runs from joining the queue; of one that has ended, which no longer tells that,
+        from its submission to its first start.
+        """
+        from bastion.spec.values.quantity import text_of_seconds
+
+        if self.first_started_at is not None:
+            waited_s, first = self.first_started_at - self.submitted_at, self.attempt > 1
+            since = f"from its submission to its {'first start' if first else 'start'}"
+        elif self.phase == "running" and self.queued_at is not None and self.started_at is not None:
+            waited_s, since = (
+                self.started_at - self.queued_at,
+                "from joining the queue to this start",
+            )
+        else:
+            return ""
+        return f"{text_of_seconds(max(0.0, waited_s))} {since}"
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """Its cells in a table, in the order of `HEADS`."""
         asks = units_text(self.units)

@@ -94,7 +94,7 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("submitted", out.moment(job.submitted_at)),
             ("in queue since", _queued(job, out)),
             ("started", out.moment(job.started_at) if job.started_at else ""),
-            ("waited", _waited(job)),
+            ("waited", job.waited),
             ("starts about", _start(job, session)),
             ("ended", out.moment(job.ended_at) if job.ended_at else ""),
             ("reported", _reported(job.report)),
@@ -113,17 +113,6 @@ def _queued(job: JobView, out: Output) -> str:
     at = job.queued_at
     joined_later = job.phase == "queued" and at is not None and at > job.submitted_at
     return out.moment(at) if joined_later else ""
-
-
-def _waited(job: JobView) -> str:
-    """How long it waited for its start; of a job that has ended, for the first of its starts."""
-    if job.first_started_at is not None:
-        first = "first start" if job.attempt > 1 else "start"
-        return f"{span(job.first_started_at - job.submitted_at)} from its submission to its {first}"
-    if job.phase != "running" or job.queued_at is None or job.started_at is None:
-        return ""
-    waited_s = max(0.0, job.started_at - job.queued_at)
-    return f"{span(waited_s)} from joining the queue to this start"
 
 
 def _reported(numbers: Mapping[str, float]) -> str:

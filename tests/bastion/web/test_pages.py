@@ -218,6 +218,12 @@ def test_the_page_of_a_job_tells_since_when_it_is_in_the_queue() -> None:
         with site(store) as client:
             text = client.get("/jobs/blue/late-0123456789").text
         assert text.count("<dt>in queue since</dt>") == number
+        assert "<dt>waited</dt>" not in text
+    runs = queue_row("late-0123456789", state="running", queued_at=NOW - 300, started_at=NOW)
+    publish(store, "queue", {"jobs": [runs]})
+    with site(store) as client:
+        text = client.get("/jobs/blue/late-0123456789").text
+    assert "<dt>waited</dt><dd>5m from joining the queue to this start</dd>" in text
 
 
 def test_what_a_job_wrote_is_escaped_wherever_it_is_shown() -> None:
