@@ -29,6 +29,7 @@ from bastion.spec.request import Request
 from bastion.store.folder.local import LocalStore
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.web.drawing.palette import Palette
+from bastion.web.drawing.render import percent
 from bastion.web.drawing.ticks import ticks_of
 from bastion.web.pages.timeline import lanes_of, timeline_page
 from bastion.web.record import child as child_program
@@ -152,15 +153,23 @@ def test_projects_and_users_show_the_sums() -> None:
         users = client.get("/users?days=1&project=audio").text
         chart = client.get("/charts/projects.svg?days=1")
         none = client.get("/charts/nothing.svg")
-    assert '<td data-name="Hours">16</td>' in projects
-    assert "67 %" in projects
-    assert '<td data-name="Lost to preemption">0.25</td>' in projects
+    assert '<td data-name="Hours" class="n">16</td>' in projects
+    assert "67\N{NO-BREAK SPACE}%" in projects
+    assert '<td data-name="Lost to preemption" class="n">0.25</td>' in projects
     assert "lin" in users
     assert "ada" not in users
     assert chart.headers["content-type"] == "image/svg+xml"
     assert "<script" not in chart.text
     assert "vision" in chart.text
     assert none.status_code == 404
+
+
+def test_a_small_part_is_not_called_nothing() -> None:
+    """Half a percent and less is called less than one; only nothing is zero."""
+    told = [
+        percent(part).replace("\N{NO-BREAK SPACE}", " ") for part in (0.0, 0.0001, 0.005, 0.0051)
+    ]
+    assert told == ["0 %", "< 1 %", "< 1 %", "1 %"]
 
 
 def test_jobs_of_now_count_in_the_row_of_their_device() -> None:
