@@ -16,8 +16,9 @@ Row = Mapping[str, Any]
 
 
 def windows_left(status: Row, now: float) -> tuple[Window, ...]:
-    """The windows of `status` that are not over at `now`, as the quota file in force has them."""
+    """The windows of `status` that are not over at `now`, the earliest first."""
     written = [row for row in status.get("maintenance") or () if row["ends_at"] > now]
+    written.sort(key=lambda row: float(row["starts_at"]))
     if not written:
         return ()
     from quota.maintenance import Window  # a look without windows is spared it

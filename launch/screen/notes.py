@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from launch.screen.visible import visible
 
@@ -26,6 +27,18 @@ def note(message: str, *, is_prose: bool | None = None) -> None:
     if is_prose is None:
         is_prose = not _is_copied(shown)
     print(_folded(shown) if is_prose else shown, file=sys.stderr, flush=True)
+
+
+_MOST_WINDOWS = 3
+
+
+def note_maintenance(windows: Sequence[object]) -> None:
+    """Tell the first of these maintenance windows, and how many more there are."""
+    for window in windows[:_MOST_WINDOWS]:
+        note(f"maintenance closes {window}")
+    more = len(windows) - _MOST_WINDOWS
+    if more > 0:
+        note(f"{more} more of maintenance later: bastion quota show tells all")
 
 
 def _is_copied(shown: str) -> bool:

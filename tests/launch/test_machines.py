@@ -21,7 +21,7 @@ from launch import exits
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 from tests.launch.terminal import drawn
-from tests.rigs.scripted_bastion import ScriptedBastion, lead, publish
+from tests.rigs.scripted_bastion import NOW, ScriptedBastion, lead, publish
 
 
 def row(name: str, **fields: object) -> dict[str, object]:
@@ -145,6 +145,21 @@ def test_what_maintenance_closes_is_not_free(run: Run, bucket: Bucket) -> None:
     assert at(5) == (["8 h100", "8 h100"], "ready", True)
     assert at(6) == (["8 h100", "0 h100"], "ready, closed for maintenance", True)
     assert at(12) == (["8 h100", "8 h100"], "ready", False)
+
+
+def test_of_many_windows_the_first_are_told(run: Run, bucket: Bucket) -> None:
+    """The earliest three, whatever their order in the file, and how many come later."""
+    hours = (5, 2, 9, 1, 7)
+    windows = [
+        {"starts_at": NOW + 3600 * n, "ends_at": NOW + 3600 * n + 60, "reason": f"hour {n}"}
+        for n in hours
+    ]
+    publish(bucket.store, "pool", {"machines": []})
+    lead(bucket.store, now=NOW, maintenance=windows)
+    for verb in ("status", "pool", "machines"):
+        told = [line for line in run(verb).err.splitlines() if "maintenance" in line]
+        assert [line.rpartition(": ")[2] for line in told[:-1]] == ["hour 1", "hour 2", "hour 5"]
+        assert told[-1] == "2 more of maintenance later: bastion quota show tells all"
 
 
 def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, text
-from launch.screen.notes import note
+from launch.screen.notes import note, note_maintenance
 from launch.screen.render import Column, amounts, counted, iso, span
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.client import MachineView, PoolsView
+    from bastion.client import MachineView
     from quota.amounts import Amounts
 
 
@@ -99,7 +99,7 @@ def show_pools(args: argparse.Namespace) -> int:
     session.out.show("pools", sorted(by_pool), columns, name=str)
     if not session.is_quiet:
         _note_troubles(view.machines, view.as_of)
-        _note_maintenance(view)
+        note_maintenance(view.maintenance)
     for name, warm in view.warm.items():
         left = span(max(0.0, warm.until - view.as_of))
         kept = f"for {left} more" if session.out.terminal else f"until {iso(warm.until)}"
@@ -125,11 +125,6 @@ def _note_troubles(machines: Sequence[MachineView], now: float) -> None:
     more = len(troubled) - _MOST_TROUBLES
     if more > 0:
         note(f"{counted(more, 'machine')} more of such; bastion machines shows all")
-
-
-def _note_maintenance(view: PoolsView) -> None:
-    for window in view.maintenance:
-        note(f"maintenance closes {window}")
 
 
 def _problems(session: Session) -> list[str]:
@@ -226,7 +221,7 @@ def show_machines(args: argparse.Namespace) -> int:
         more={"as_of": iso(view.as_of)},
     )
     if not session.is_quiet:
-        _note_maintenance(view)
+        note_maintenance(view.maintenance)
         note(f"as of {session.out.time(view.as_of)}")
     session.note_absence()
     return exits.OK

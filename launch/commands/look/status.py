@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.grammar.parser import Verbs
-from launch.screen.notes import note
+from launch.screen.notes import note, note_maintenance
 from launch.screen.render import Column, amounts, iso, plain, span
 from launch.session import Session
 
@@ -42,8 +42,7 @@ def show(args: argparse.Namespace) -> int:
     if view.budgets and out.format != "name":
         out.show("budgets", view.budgets, _budgets(view), name=lambda budget: budget.of)
     if not session.is_quiet:
-        for window in view.maintenance:
-            note(f"maintenance closes {window}")
+        note_maintenance(view.maintenance)
     for problem in (*files_not_in_force(view), *view.problems):
         note(f"problem: {problem}")
     session.note_absence()
