@@ -36,7 +36,6 @@ from bastion.client.look.views import (
 from bastion.client.status.view_reader import ViewReader
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
-from bastion.records.maintenance import closed_rows, windows_left
 from bastion.spec.arrays.task import task_id, tasks_of_id
 from bastion.store.port import Entry
 from quota.pattern import pattern
@@ -134,6 +133,8 @@ class Published(ViewReader):
             NotFoundError: Nothing was ever published here.
             StoreError: The bucket is unreachable.
         """
+        from bastion.records.maintenance import closed_rows, windows_left
+
         view = self._view("pool")
         as_of = self._true_until(view, "pool_seq")
         rows = view.get("machines") or ()

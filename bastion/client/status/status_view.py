@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bastion.client.status.display import table, units_text
-from bastion.records.maintenance import windows_left
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
@@ -159,7 +158,7 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
             for name, row in sorted((view.get("budgets") or {}).items())
             for each in _budgets_of(name, row)
         ),
-        maintenance=windows_left(view, view["now"]),
+        maintenance=_windows_of(view),
         quota_version=quota.get("version") or "",
         has_quota=bool(quota.get("in_force")),
         has_pools=bool(config.get("pools")),
@@ -182,6 +181,14 @@ def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
         queued=row.get("queued", 0),
         waiting_since=row.get("waiting_since"),
     )
+
+
+def _windows_of(view: Mapping[str, Any]) -> tuple[Window, ...]:
+    if not view.get("maintenance"):
+        return ()
+    from bastion.records.maintenance import windows_left  # a look without windows is spared it
+
+    return windows_left(view, view["now"])
 
 
 def _budgets_of(name: str, row: Mapping[str, Any]) -> Iterator[BudgetView]:
