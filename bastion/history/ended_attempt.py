@@ -284,6 +284,6 @@ def _machine_s(held: list[_Held]) -> float:
 
 
 def device_of(units: Amounts) -> str:
-    """The accelerator of which there is most; empty if there is none."""
+    """Return the accelerator with the most units; empty if there is none."""
     kinds = [kind for kind in units.types() if kind not in _NO_DEVICES]
     return max(sorted(kinds), key=lambda kind: units[kind], default="")

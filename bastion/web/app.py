@@ -122,7 +122,7 @@ class Site:
         )
 
     def app(self) -> Starlette:
-        """The application."""
+        """Return the application."""
         pages: dict[str, tuple[PageOf, Mapping[str, asked.Check]]] = {
             "/": (_now, asked.NOW),
             "/machines": (_machines, asked.MACHINES),

@@ -318,7 +318,7 @@ class Published(ViewReader):
             since: Not before, in Unix seconds by the store's clock.
         """
         about = _About(job)
-        # Root first: what is sealed after this was read is among the segments listed after it.
+        # Root first: segments sealed after this read are in the list that follows.
         root = self._json(layout.ROOT) or {}
         # A range that root still has is read from root: its segment may be missing or damaged.
         held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}

@@ -77,7 +77,7 @@ class StatusView:
     """Jobs by state."""
     projects: tuple[ProjectView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
-    """Of projects and groups that have one, by name and type."""
+    """The budgets of projects and groups that have one, by name and type."""
     maintenance: tuple[Window, ...] = ()
     """What closes machines now or will, by the quota file in force."""
     quota_version: str = ""

@@ -122,7 +122,7 @@ def _active(board: Board, *, is_by_user: bool) -> tuple[_Counts, _Counts]:
     for row in board.rows:
         user = row.get("user", "") if is_by_user else ""
         key = (row["project"], user, device_of(amounts_of_row(row)))
-        if "counts" in row:  # an array: its tasks that hold or held machines have rows of their own
+        if "counts" in row:  # an array: its tasks that hold or held machines have their own rows
             queued[key] += len(Indices.known(row["waiting"]))
         else:
             (running if row.get("phase") in ADMITTED else queued)[key] += 1

@@ -59,7 +59,7 @@ class Board:
         self.as_of = true_until(queue, published.status, "queue")
         """Until when they are known to be true, on the store's clock, in seconds."""
         self.pool_as_of = true_until(published.pool, published.status, "pool")
-        """The same of the machines."""
+        """The same for the machines."""
         self.maintenance = windows_left(published.status, self.pool_as_of)
         """The windows that are not over."""
         self.machines: Sequence[Row] = closed_rows(
