@@ -143,7 +143,7 @@ def reconcile(
         steady_since: The time since which commits have had no gap. Earlier bells may still be
             unread, so no host's permit counts from further back.
     """
-    kept: dict[str, Machine] = {}
+    kept, in_time = dict[str, Machine](), dict[str, Machine]()
     shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
     for name, machine in machines.items():
         since = 0.0 if listed_since is None else listed_since.get(machine.pool, now)
@@ -154,12 +154,13 @@ def reconcile(
             with_idle = replace(with_idle, phase=MachinePhase.SILENT)
         if name in deaf:
             with_idle = replace(with_idle, phase=MachinePhase.DELETING)
+        in_time[name] = with_idle
         updated: Machine | None = _apply_silence(with_idle, now, steady_since)
         if updated is not None and machine.pool in shown:
             updated = _apply_listing(updated, shown[machine.pool].get(name), now)
         if updated is not None:
             kept[name] = updated
-    lifeless = {**_ended_early(kept, shown), **(overdue := _overdue(machines, kept, pools, now))}
+    lifeless = {**_ended_early(kept, shown), **(overdue := _overdue(machines, in_time, pools, now))}
     given_up = {**(unmade or {}), **_waiting_in_vain(kept, pools, now), **lifeless}
     given_up = {
         name: why
@@ -272,14 +273,14 @@ def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine
     Quarantine a machine that is silent if no provider can report it as gone.
 
     Return None once its permit has certainly expired, so that none of our processes runs there. A
-    permit counts from a bell that has arrived, so it expires no later than `permit_s` after the
-    bastion saw the last one. A machine that its provider queues, or has just created, is not silent
-    yet.
+    permit counts from a bell that has landed, so it expires no later than `permit_s` after the
+    bastion saw the last one. What its provider queues, or has just made, is not silent yet: one
+    whose agent has not come is given up once its boot is overdue, as long as that may take.
     """
     began_at = max(machine.created_at, machine.made_at or 0.0, steady_since)
     silent_s = now - max(machine.heard_at, began_at)
-    is_queued = bool(machine.waits) and not machine.life and _is_kept(machine)
-    if not machine.permit_s or is_queued or silent_s <= SILENT_S:
+    is_booting = machine.phase is MachinePhase.CREATING and not machine.life
+    if not machine.permit_s or is_booting or silent_s <= SILENT_S:
         return machine
     if silent_s > machine.permit_s + PERMIT_SLACK_S:
         return None

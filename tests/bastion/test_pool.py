@@ -346,9 +346,24 @@ def test_what_its_provider_queues_is_not_silent() -> None:
     assert queued.name not in turn(leaving, listing=(), now=9000.0, pool=queue)
     begun = turn(queued, listing=(seen_of(queued),), used=[queued.name], now=9000.0, pool=queue)
     assert begun[queued.name].made_at == 9000.0
+    come = replace(begun[queued.name], phase=MachinePhase.READY, life=1)
     for now, is_kept in ((9600.0, True), (9601.0 + PERMIT_SLACK_S, False)):
-        left = turn(*begun.values(), used=[queued.name], now=now, pool=queue)
+        left = turn(come, used=[queued.name], now=now, pool=queue)
         assert (queued.name in left) is is_kept
+
+
+def test_a_long_boot_is_waited_for_though_its_permit_would_be_over() -> None:
+    """An agent that has not come has no permit; it is given up, with the reason, by its boot."""
+    slow = replace(POOL, permit_s=600.0, boot_s=300.0)
+    made = replace(COMING, permit_s=600.0, made_at=0.0, stuck="no bucket")
+    for now, given_up in (
+        (1500.0, {}),
+        (1501.0, {made.name: f"the agent of {made.name} has not come within 25m 1s: no bucket"}),
+    ):
+        done = reconcile({made.name: made}, {"gpu": slow}, {}, {made.name}, now, seq=5)
+        assert done.given_up == given_up
+        assert done.lifeless == given_up.keys()
+        assert bool(given_up) or done.machines[made.name] == made
 
 
 HOSTS = tuple(
