@@ -148,11 +148,14 @@ class Machine:
     created_at: float = 0.0
     """When the commit allocated it."""
     made_at: float | None = None
-    """When a listing first showed that it exists; None before."""
+    """When a list first showed that it exists, or that its boot begins; None before."""
     account: str = ""
     """The account or project in which a listing showed it; empty if its provider has none."""
     waits: str = ""
-    """Why its provider keeps its request waiting, in the provider's words; empty if it does not."""
+    """
+    Why its provider keeps the request for it or, of one that is made, what is still done in it
+    before it boots; in the provider's words, empty if it waits for nothing.
+    """
     stuck: str = ""
     """Why its agent, which has never started, does not start; empty if unknown."""
     life: int = 0
@@ -195,6 +198,11 @@ class Machine:
     missing: int = 0
     """How many consecutive listings did not show it."""
     idle_since: float | None = None
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether its provider keeps the request for it, so that nothing exists yet."""
+        return bool(self.waits) and self.made_at is None
 
     def is_overdue(self, now: float) -> bool:
         """Whether its agent has not rung for `MISSED_BEATS` times its heartbeat interval."""

@@ -66,7 +66,9 @@ class Seen:
     gone: bool
     """Whether it is confirmed deleted."""
     waits: str = ""
-    """Why the provider keeps its request waiting, so that nothing exists yet; else empty."""
+    """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
+    prepares: str = ""
+    """What its provider still does in it, as pulling its image; its boot begins after that."""
     stuck: str = ""
     """Why its agent, which has never started, does not start; its boot can still become overdue."""
     odd: str = ""
@@ -296,12 +298,13 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
     if seen is None and machine.made_at is None and _may_be_unlisted(machine, now):
         return machine
     if seen is not None and not absent:
-        is_made = machine.made_at is None and not seen.waits
+        waits = seen.waits or seen.prepares
+        is_made = not seen.waits and (machine.made_at is None or (machine.waits and not waits))
         shown = replace(
             machine,
             made_at=now if is_made else machine.made_at,
             account=seen.account or machine.account,
-            waits=seen.waits,
+            waits=waits,
             stuck=seen.stuck,
             missing=0,
         )
@@ -321,7 +324,7 @@ def _waiting_in_vain(
     """Return machines that have waited in one zone for longer than their pool's patience."""
     found = {}
     for machine in machines.values():
-        pool = pools.get(machine.pool) if machine.waits and _is_kept(machine) else None
+        pool = pools.get(machine.pool) if machine.is_queued and _is_kept(machine) else None
         waited_s = now - machine.created_at
         if pool is None or waited_s <= pool.patience_s:
             continue
@@ -473,7 +476,7 @@ def _idle_longest_first(machines: Sequence[Machine], pool: Pool, now: float) -> 
 
 def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
     patience_s = pool.idle_timeout_s if pool.max_machines else 0.0
-    if machine.waits:
+    if machine.is_queued:
         patience_s = min(patience_s, UNWANTED_S)
     return machine.idle_since is not None and now - machine.idle_since >= patience_s
 

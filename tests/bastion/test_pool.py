@@ -527,6 +527,25 @@ def test_a_request_that_waits_too_long_moves_to_another_zone() -> None:
         assert (done.machines[waits.name].phase is MachinePhase.DELETING) is given_up
 
 
+def test_a_boot_begins_when_what_is_prepared_is_ready() -> None:
+    """A pull of an image may take longer than a boot, and moves to no other zone for that."""
+    pool = replace(POOL, zones=("a", "b"), patience_s=900.0)
+    new = replace(COMING, zone="a", permit_s=600.0)
+    pulls = seen_of(new, prepares="Pulling image")
+    made = turn(new, listing=(seen_of(new),), used=[new.name], pool=pool)
+    pulled = turn(*made.values(), listing=(pulls,), used=[new.name], now=5.0, pool=pool)
+    assert (pulled[new.name].waits, pulled[new.name].made_at) == ("Pulling image", 0.0)
+    late = turn(*pulled.values(), listing=(pulls,), used=[new.name], now=7000.0, pool=pool)
+    assert late == pulled
+    booting = turn(*late.values(), listing=(seen_of(new),), used=[new.name], now=7000.0, pool=pool)
+    assert (booting[new.name].waits, booting[new.name].made_at) == ("", 7000.0)
+    for now, phase in ((7600.0, MachinePhase.CREATING), (7601.0, MachinePhase.DELETING)):
+        left = turn(*booting.values(), used=[new.name], now=now, pool=pool)
+        assert left[new.name].phase is phase
+    kept = replace(late[new.name], idle_since=7000.0)
+    assert turn(kept, now=7059.0)[new.name].phase is MachinePhase.CREATING, "as any that boots"
+
+
 def test_a_machine_that_vanishes_while_it_boots_is_gone() -> None:
     """A machine that was listed while it booted and is not any more is never created again."""
     made = replace(COMING, made_at=0.0)

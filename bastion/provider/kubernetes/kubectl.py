@@ -85,7 +85,7 @@ class Kubectl:
             flags["kubeconfig"] = str(Path(file).expanduser())
         self._given = [f"--{name}={text}" for name, text in flags.items() if text]
 
-    def items(self, path: str, asked: Mapping[str, str]) -> Iterator[Json]:
+    def items(self, path: str, asked: Mapping[str, str], *, about: str) -> Iterator[Json]:
         """
         Yield the items of a list, page by page.
 
@@ -96,7 +96,7 @@ class Kubectl:
         while True:
             more = {"continue": following} if following else {}
             said = {**asked, "limit": str(_PAGE), **more}
-            page = self.ask("get", f"{path}?{urlencode(said)}", about="list pods")
+            page = self.ask("get", f"{path}?{urlencode(said)}", about=about)
             yield from page.get("items") or ()
             following = page.get("metadata", {}).get("continue", "")
             if not following:

@@ -4,28 +4,43 @@ Pods of one namespace of a Kubernetes cluster; each pod is a machine.
 * A pod is found by its labels and its name, which name the bucket, the pool and the machine. Its
   first process runs the start-up script; if that dies, the kubelet restarts it in place.
 * A zone is a label that nodes have. A pod that finds no node waits, in the words of the scheduler;
-  once the pool's patience is over, the next zone is tried.
-* A finalizer keeps what is left of a pod until this provider has seen its end, even if others
-  delete it. An end is trusted if the kubelet of its node reported it. If the kubelet does not
-  answer, the machine is gone when the permit of its keeper has expired, as with your own hosts.
-* What is left is removed a minute after its end was seen, or after an hour if the pod was not
-  deleted, so that `kubectl logs` still works.
+  with the patience of the pool over, the next zone is asked.
+* A finalizer keeps what is left of a pod until this provider has seen its end, also where others
+  delete it. An end is believed where the kubelet of its node has told it. Where that does not
+  answer, the machine is gone when the permit of its keeper has expired, as on hosts of one's own.
+* What is left goes a minute after the end was seen, or an hour where the pod was not deleted, so
+  that `kubectl logs` can be asked.
+* What is done in a pod before its container begins is in its events, where those may be read. The
+  boot of a machine begins when its image has been pulled.
 """
 
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from bastion.clock import Clock
 from bastion.errors import ProviderError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
-from bastion.provider.kubernetes.kubectl import ChangedError, Kubectl, MissingError, TakenError
+from bastion.provider.kubernetes.kubectl import (
+    ChangedError,
+    Json,
+    Kubectl,
+    MissingError,
+    TakenError,
+)
 from bastion.provider.kubernetes.names import Names
 from bastion.provider.kubernetes.pod_request import FINALIZER, pod
-from bastion.provider.kubernetes.pod_states import is_collected, is_deleted, listed_of
+from bastion.provider.kubernetes.pod_states import (
+    is_being_made,
+    is_collected,
+    is_deleted,
+    listed_of,
+)
 from bastion.provider.port import Listed
 
 KEEP_DELETED_S = 60.0
@@ -37,7 +52,9 @@ Time for removing leftovers within one list. If each removal takes half a minute
 webhook of the cluster that does not answer, the list of a large pool would take an hour.
 """
 END_S = 2
-"""Between the signal and the end of a deleted machine: nothing is running there."""
+"""Between the signal and the end of a machine that is deleted: nothing is running there."""
+MOST_EVENTS = 10_000
+"""Of one list. A namespace keeps those of an hour."""
 _VERBS = ("create", "delete", "list", "update")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -74,6 +91,7 @@ class KubernetesProvider:
         self._kubectl = kubectl or Kubectl(pool.options, os.environ)
         self._namespace = pool.options["namespace"]
         self._pods = f"/api/v1/namespaces/{self._namespace}/pods"
+        self._events = f"/api/v1/namespaces/{self._namespace}/events"
         self._seen: dict[str, float] = {}
         """UID of a pod -> when its end was first seen. A new bastion sees it again."""
 
@@ -85,9 +103,12 @@ class KubernetesProvider:
     def list(self) -> tuple[Listed, ...]:
         """See the port; what is left of ended pods is removed after a time."""
         found, seen = {}, {}
+        shown = [*self._shown()]
+        events = self._told() if any(is_being_made(said) for _, said in shown) else {}
         tidies_until = self._clock.monotonic() + TIDY_S
-        for machine, said in self._shown():
-            listed = listed_of(said, machine, self._pool.name)
+        for machine, said in shown:
+            told = events.get(said["metadata"]["uid"], ())
+            listed = listed_of(said, machine, self._pool.name, told)
             if listed.state == "gone":
                 uid, now = said["metadata"]["uid"], self._clock.monotonic()
                 seen[uid] = self._seen.get(uid, now)
@@ -123,9 +144,15 @@ class KubernetesProvider:
         found = [
             f"the bastion's account may not {verb} pods in namespace {self._namespace}"
             for verb in _VERBS
-            if not self._may(verb)
+            if not self._may(verb, "pods")
         ]
-        for zone in () if found else self._pool.zones:
+        zones = () if found else self._pool.zones
+        if not self._may("list", "events"):
+            found.append(
+                f"the bastion's account may not list events in namespace {self._namespace}, which"
+                " tell that an image is being pulled"
+            )
+        for zone in zones:
             machine = Machine(name=f"{self._pool.name}-0-0", pool=self._pool.name, zone=zone)
             try:
                 self._send(machine, self._pool, script="exit 0", is_dry=True)
@@ -193,8 +220,8 @@ class KubernetesProvider:
         except (MissingError, ChangedError):
             return  # the next list shows it
 
-    def _may(self, verb: str) -> bool:
-        attributes = {"namespace": self._namespace, "verb": verb, "resource": "pods"}
+    def _may(self, verb: str, resource: str) -> bool:
+        attributes = {"namespace": self._namespace, "verb": verb, "resource": resource}
         asked = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -203,13 +230,25 @@ class KubernetesProvider:
         answer = self._kubectl.ask("create", _REVIEWS, asked, about="ask for rights")
         return bool(answer.get("status", {}).get("allowed"))
 
+    def _told(self) -> Mapping[str, Sequence[Json]]:
+        """The events of pods by the pod's UID; none where they cannot be read."""
+        found: dict[str, list[Json]] = defaultdict(list)
+        asked = {"fieldSelector": "involvedObject.kind=Pod"}
+        try:
+            events = self._kubectl.items(self._events, asked, about="list events")
+            for event in islice(events, MOST_EVENTS):
+                found[event["involvedObject"].get("uid", "")].append(event)
+        except ProviderError:
+            return {}  # `lacking` tells of the right
+        return found
+
     def _shown(self, machine: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the pods of this pool by machine; only those of one machine, if it is named."""
         labels = ",".join(f"{key}={text}" for key, text in self._names.labels.items())
         asked = {"labelSelector": labels}
         if machine:
             asked["fieldSelector"] = f"metadata.name={self._names.pod(machine)}"
-        for said in self._kubectl.items(self._pods, asked):
+        for said in self._kubectl.items(self._pods, asked, about="list pods"):
             name = self._names.machine(said["metadata"])
             if name is not None:
                 yield name, said

@@ -9,10 +9,11 @@ Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle and .../disrupt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bastion.provider.kubernetes.names import ZONE
+from bastion.provider.kubernetes.pod_events import Event, pull_under_way, trouble
 from bastion.provider.kubernetes.pod_request import CONTAINER
 from bastion.provider.port import Listed, State
 
@@ -25,8 +26,12 @@ _NOT_ASKED = "is not looked at by a scheduler yet"
 Pod = Mapping[str, Any]
 
 
-def listed_of(pod: Pod, machine: str, pool: str) -> Listed:
-    """Return the machine that `pod` is, as a provider lists it."""
+def listed_of(pod: Pod, machine: str, pool: str, events: Sequence[Event] = ()) -> Listed:
+    """
+    Return the machine that `pod` is, as a provider lists it.
+
+    `events` are those of the pod, as far as they are known.
+    """
     state = _state(pod)
     text = ""
     if state == "waiting":
@@ -34,15 +39,25 @@ def listed_of(pod: Pod, machine: str, pool: str) -> Listed:
     elif state in ("stopped", "gone", "deleting"):
         text = _end(pod)
     stuck = _waiting(pod) if state in ("creating", "stopped") else ""
+    pull = ""
+    if is_being_made(pod):
+        pull = pull_under_way(events)
+        stuck = "" if pull else trouble(events)
     return Listed(
         name=machine,
         pool=pool,
         state=state,
         zone=(pod["metadata"].get("annotations") or {}).get(ZONE, ""),
         text=f"Kubernetes: {text}" if text else "",
+        prepares=f"Kubernetes: {pull} on node {pod['spec']['nodeName']}" if pull else "",
         stuck=f"Kubernetes: {stuck}" if stuck else "",
         created_at=pod["metadata"].get("creationTimestamp", ""),
     )
+
+
+def is_being_made(pod: Pod) -> bool:
+    """Whether its node makes `pod`, or pulls its image, without a word in its status."""
+    return _state(pod) == "creating" and not _waiting(pod)
 
 
 def is_deleted(pod: Pod) -> bool:

@@ -471,8 +471,7 @@ def _elsewhere(accounts: str, here: str) -> ProviderRefusedError:
     return ProviderRefusedError(
         f"its machines are in {accounts}, and the bastion lists and makes machines in {here}:"
         " nothing is concluded from that list, and nothing is made",
-        hint="give the bastion the credentials and options.project that it had, or the pool"
-        " another name",
+        hint="give the bastion the credentials and options.project it had, or rename the pool",
     )
 
 
@@ -492,6 +491,7 @@ def _seen(listed: Listed) -> Seen:
         runs=listed.state in ("waiting", "creating", "running", "deleting"),
         gone=listed.state == "gone",
         waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
+        prepares=listed.prepares[:MAX_SAID_CHARACTERS],
         stuck=listed.stuck[:MAX_SAID_CHARACTERS],
         odd=listed.odd,
         account=listed.account,

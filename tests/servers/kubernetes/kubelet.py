@@ -71,6 +71,10 @@ class Kubelet:
             Node("node-3", {ZONE: "more", "gpu": "h100"}),
         ]
         self.images = {IMAGE}
+        self.pulling: set[str] = set()
+        """Those whose pull takes long."""
+        self.unmounted = ""
+        """Why a volume of a pod cannot be mounted; empty if nothing keeps it from that."""
         self.secrets: dict[str, Mapping[str, str]] = {}
         self.keeps_deleted = False
         """Whether deletions are accepted, and nothing ends."""
@@ -195,6 +199,13 @@ class Kubelet:
 
     def _wrong(self, pod: Json) -> tuple[str, str] | None:
         (container,) = pod["spec"]["containers"]
+        if self.unmounted:
+            self._told_once(pod, "FailedMount", self.unmounted, kind="Warning")
+            return "ContainerCreating", ""
+        pull = f'Pulling image "{container["image"]}"'
+        if container["image"] in self.pulling:
+            self._told_once(pod, "Pulling", pull)
+            return "ContainerCreating", ""
         if container["image"] not in self.images:
             return "ImagePullBackOff", f'Back-off pulling image "{container["image"]}"'
         for each in container.get("envFrom", ()):
@@ -202,6 +213,12 @@ class Kubelet:
             if name not in self.secrets:
                 return "CreateContainerConfigError", f'secret "{name}" not found'
         return None
+
+    def _told_once(self, pod: Json, reason: str, message: str, *, kind: str = "Normal") -> None:
+        mine = (each for each in self._pods.events if each["reason"] == reason)
+        uid = pod["metadata"]["uid"]
+        if not any(each["involvedObject"]["uid"] == uid for each in mine):
+            self._pods.tell(pod, reason, message, kind=kind)
 
     def _begin(self, pod: Json, run: Run) -> None:
         (container,) = pod["spec"]["containers"]

@@ -68,6 +68,7 @@ class Pods:
         self.lock = threading.RLock()
         self.namespaces = namespaces
         self.of: dict[tuple[str, str], Json] = {}
+        self.events: list[Json] = []
         self.accounts = {"default"}
         self.priorities: set[str] = set()
         self.quota: int | None = None
@@ -187,6 +188,50 @@ class Pods:
             self.touch(pod)
         self._may_go(pod)
         return pod
+
+    def tell(self, pod: Json, reason: str, message: str, *, kind: str = "Normal") -> None:
+        """Make an event of a pod, as its kubelet does; one that is told again is counted."""
+        metadata = pod["metadata"]
+        about = {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "fieldPath": "spec.containers{machine}",
+        }
+        for event in self.events:
+            if event["involvedObject"] == about and event["reason"] == reason:
+                event["count"] += 1
+                event["lastTimestamp"] = now()
+                return
+        self.events.append(
+            {
+                "metadata": {
+                    "name": f"{metadata['name']}.{len(self.events):x}",
+                    "namespace": metadata["namespace"],
+                },
+                "involvedObject": about,
+                "reason": reason,
+                "message": message,
+                "type": kind,
+                "count": 1,
+                "firstTimestamp": now(),
+                "lastTimestamp": now(),
+                "source": {"component": "kubelet", "host": pod["spec"]["nodeName"]},
+            }
+        )
+
+    def list_events(self, namespace: str, asked: Mapping[str, str]) -> Json:
+        """The events that have the fields that are asked for."""
+        found = [
+            each
+            for each in self.events
+            if each["metadata"]["namespace"] == namespace
+            and all(_field(each, key) == text for key, text in _pairs(asked["fieldSelector"]))
+        ]
+        metadata = {"resourceVersion": str(self._version)}
+        return {"kind": "EventList", "apiVersion": "v1", "metadata": metadata, "items": found}
 
     def touch(self, pod: Json) -> None:
         """Give a pod that has changed its new version."""

@@ -14,6 +14,7 @@ VERSION = "1.37.0"
 _FILES = {
     "Pod": "pod-v1",
     "PodList": "podlist-v1",
+    "EventList": "eventlist-v1",
     "Status": "status-meta-v1",
     "DeleteOptions": "deleteoptions-meta-v1",
     "SelfSubjectAccessReview": "selfsubjectaccessreview-authorization-v1",

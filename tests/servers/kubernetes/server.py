@@ -50,6 +50,7 @@ class Kubernetes:
         self.kubelet = Kubelet(self.pods, folder)
         self.may: set[str] = set(VERBS)
         """What the bastion's user may do with pods."""
+        self.may_list_events = True
         self.misfits: list[str] = []
         self.asked: list[str] = []
         """The requests, as `POST /path`."""
@@ -85,7 +86,7 @@ class Kubernetes:
             except ApiError as error:
                 code, said = error.code, error.status
             said = json.loads(json.dumps(said))
-        if said.get("kind") in ("Pod", "PodList", "Status"):
+        if said.get("kind") in ("Pod", "PodList", "EventList", "Status"):
             self.misfits += problems(said)
         return code, said
 
@@ -107,8 +108,9 @@ class Kubernetes:
         if not path.startswith(_POD_PATH) or kind not in ("pods", "events"):
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         if kind == "events":
-            empty = {"metadata": {"resourceVersion": "1"}, "items": []}
-            return 200, {"kind": "EventList", "apiVersion": "v1", **empty}
+            if not self.may_list_events:
+                raise _forbidden("list", "events", namespace)
+            return 200, self.pods.list_events(namespace, asked)
         self._check(method, namespace, name)
         if method == "POST":
             made = self.pods.create(namespace, said, is_dry=asked.get("dryRun") == "All")
@@ -127,22 +129,30 @@ class Kubernetes:
         verbs = {"POST": "create", "PUT": "update", "DELETE": "delete"}
         verb = verbs.get(method, "get" if name else "list")
         if verb not in self.may or namespace != NAMESPACE:
-            about = f' "{name}"' if name else ""
-            raise ApiError(
-                403,
-                "Forbidden",
-                f'pods{about} is forbidden: User "{USER}" cannot {verb} resource "pods" in API'
-                f' group "" in the namespace "{namespace}"',
-                {"name": name, "kind": "pods"},
-            )
+            raise _forbidden(verb, "pods", namespace, name)
 
     def _review(self, said: Json) -> Json:
         self.misfits += problems(said)
         asked = said["spec"]["resourceAttributes"]
-        is_ours = asked["resource"] == "pods" and asked["namespace"] == NAMESPACE
-        made = {**said, "status": {"allowed": is_ours and asked["verb"] in self.may}}
+        is_allowed = asked["namespace"] == NAMESPACE and (
+            asked["verb"] in self.may
+            if asked["resource"] == "pods"
+            else (asked["verb"], asked["resource"]) == ("list", "events") and self.may_list_events
+        )
+        made = {**said, "status": {"allowed": is_allowed}}
         self.misfits += problems(made)
         return made
+
+
+def _forbidden(verb: str, kind: str, namespace: str, name: str = "") -> ApiError:
+    about = f' "{name}"' if name else ""
+    return ApiError(
+        403,
+        "Forbidden",
+        f'{kind}{about} is forbidden: User "{USER}" cannot {verb} resource "{kind}" in API'
+        f' group "" in the namespace "{namespace}"',
+        {"name": name, "kind": kind},
+    )
 
 
 class _Answering(BaseHTTPRequestHandler):

@@ -296,6 +296,40 @@ def test_what_keeps_a_pod_from_beginning_is_told(cluster: Kubernetes) -> None:
         cluster.pods.of.clear()
 
 
+def test_a_slow_pull_is_told_and_no_boot(cluster: Kubernetes, provider: KubernetesProvider) -> None:
+    """What is pulled and where is in the events of a pod; its status says nothing of it."""
+    cluster.kubelet.pulling.add(IMAGE)
+    create(provider, cluster)
+    until(lambda: only(provider).prepares)
+    assert (only(provider).state, only(provider).stuck) == ("creating", "")
+    assert only(provider).prepares == f'Kubernetes: Pulling image "{IMAGE}" on node node-1'
+    cluster.kubelet.pulling.clear()
+    assert until_state(provider, "running").prepares == ""
+
+
+def test_a_volume_that_cannot_be_mounted_is_told(
+    cluster: Kubernetes, provider: KubernetesProvider
+) -> None:
+    """Kubernetes says only that the container is being created, for ever."""
+    cluster.kubelet.unmounted = 'MountVolume.SetUp failed for volume "data": not found'
+    create(provider, cluster)
+    until(lambda: only(provider).stuck)
+    assert only(provider).stuck == f"Kubernetes: FailedMount: {cluster.kubelet.unmounted}"
+
+
+def test_without_the_right_to_events_pods_are_listed_and_doctor_says_so(
+    cluster: Kubernetes, provider: KubernetesProvider
+) -> None:
+    """A Role of an older guide goes on to work."""
+    cluster.may_list_events = False
+    cluster.kubelet.pulling.add(IMAGE)
+    create(provider, cluster)
+    until(lambda: cluster.pods.events)
+    assert (only(provider).state, only(provider).prepares) == ("creating", "")
+    (lacking,) = provider.lacking()
+    assert "may not list events in namespace ml" in lacking
+
+
 def test_a_pod_has_the_variables_of_its_secrets(cluster: Kubernetes, tmp_path: Path) -> None:
     """As credentials for the bucket."""
     cluster.kubelet.secrets["keys"] = {"AWS_ACCESS_KEY_ID": "k"}
