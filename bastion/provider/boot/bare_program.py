@@ -10,9 +10,13 @@ from pathlib import Path
 
 
 @cache
-def bootstrap() -> str:
-    """Return the program that the script carries, without its comments and annotations."""
-    parts = [_bare(name) for name in ("bucket_call", "bootstrap")]
+def bootstrap(*more: str) -> str:
+    """
+    Return the program that the script carries, without its comments and annotations.
+
+    `more` are parts that only some machines need: EC2 takes 16 kB.
+    """
+    parts = [_bare(name) for name in ("bucket_call", *more, "bootstrap")]
     text = "\n".join(ast.unparse(part) for part in parts)
     # Indenting with one blank per level reduces the program's size by a fifth.
     return re.sub(r"^( {4})+", lambda found: " " * (len(found[0]) // 4), text, flags=re.MULTILINE)

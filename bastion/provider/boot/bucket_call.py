@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener, urlopen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from urllib.parse import SplitResult
 
 METADATA = build_opener(ProxyHandler({}))
@@ -84,13 +84,9 @@ def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Req
     region = asked.get("region_name") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
     key, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
     token = env.get("AWS_SESSION_TOKEN")
-    if not key or not region:
-        ask = imds()
-        region = region or ask("placement/region")
+    region = region or imds()("placement/region")
     if not key:
-        role = "iam/security-credentials/"
-        given = json.loads(ask(role + ask(role).split()[0]))
-        key, secret, token = given["AccessKeyId"], given["SecretAccessKey"], given["Token"]
+        key, secret, token = ROLES[-1](region)
     assert secret
     if server:
         url = "%s/%s/%s" % (server, parts.netloc, quote(name))
@@ -121,6 +117,17 @@ def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Req
         % (key, scope, names, made.hex())
     )
     return Request(url, headers=headers, method=method)
+
+
+def of_instance(_region: str) -> Sequence[str]:
+    """The key, the secret and the token of the role of an instance."""
+    ask, role = imds(), "iam/security-credentials/"
+    given = json.loads(ask(role + ask(role).split()[0]))
+    return [given[name] for name in ("AccessKeyId", "SecretAccessKey", "Token")]
+
+
+ROLES: list[Callable[[str], Sequence[str]]] = [of_instance]
+"""The last one is asked for credentials, given a region: a part for pods adds its own."""
 
 
 def imds() -> Callable[[str], str]:

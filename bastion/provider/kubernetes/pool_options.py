@@ -65,7 +65,9 @@ def problems(pool: Pool) -> tuple[str, ...]:
     if pool.identity and not _DNS.fullmatch(pool.identity):
         wrong.append(f"identity: {pool.identity!r} is not the name of a service account")
     wrong += [
-        f"options.{name}: unknown; a pool of provider kubernetes takes {', '.join(OPTIONS)}"
+        f"options.{name}: unknown; the service account of a pod is identity of the pool"
+        if name.replace("_", "").lower().startswith("serviceaccount")
+        else f"options.{name}: unknown; a pool of provider kubernetes takes {', '.join(OPTIONS)}"
         for name in options
         if name not in OPTIONS
     ]

@@ -42,6 +42,13 @@ def test_it_fits_into_the_user_data_of_ec2() -> None:
     assert len(cloud_init(script).encode()) < EC2_BYTES - 2048
 
 
+def test_a_pod_knows_the_role_of_its_service_account() -> None:
+    """Only a pod does: other machines have one of their own, and less room for a script."""
+    for provider, is_in in (("kubernetes", True), ("ec2", False)):
+        script = startup_script(replace(POOL, provider=provider), BOOT, machine="printf %s gpu-1-0")
+        assert ("AssumeRoleWithWebIdentity" in script) is is_in
+
+
 def test_a_machine_installs_what_its_kind_needs() -> None:
     """Hosts of a slice install what an agent on a TPU needs, and others what every agent does."""
     slices = replace(POOL, provider="gcp_tpu", resources=Amounts({"v5e": 8}))
@@ -83,9 +90,10 @@ def test_what_it_is_filled_with_stays_text(tmp_path: Path) -> None:
     assert (folder / "boot.json").stat().st_mode & 0o077 == 0
 
 
-def test_the_bootstrap_keeps_its_program_and_loses_the_rest() -> None:
+@pytest.mark.parametrize("more", [(), ("pod_role",)])
+def test_the_bootstrap_keeps_its_program_and_loses_the_rest(more: tuple[str, ...]) -> None:
     """What the script carries compiles, and differs in docstrings, comments and types alone."""
-    text = bootstrap()
+    text = bootstrap(*more)
     tree = ast.parse(text)
     assert '"""' not in text and "annotations" not in text and "typing" not in text
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

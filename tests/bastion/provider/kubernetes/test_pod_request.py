@@ -179,6 +179,10 @@ def test_labels_of_ours_cannot_be_overridden() -> None:
         ({"zones": ("a b!",)}, "zones: 'b!' is not a label that a node can have"),
         ({"options": {}}, "options.namespace: missing; name the namespace"),
         ({"namespace": "ML"}, "options.namespace: 'ML' is not the name of a namespace"),
+        (
+            {"service_account": "a"},
+            "options.service_account: unknown; the service account of a pod is identity of",
+        ),
         ({"nodes": "a"}, "options.nodes: unknown; a pool of provider kubernetes takes namespace"),
         ({"node_selector": "h100"}, "options.node_selector: 'h100' must be a label of nodes"),
         ({"node_selector": "a=b=c"}, "options.node_selector: 'a=b=c' is not a label"),
