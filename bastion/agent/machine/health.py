@@ -1,4 +1,4 @@
-"""Whether this machine can start processes: its disk, file descriptors and memory."""
+"""Whether this machine can start processes: its disk, shared memory, descriptors and memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ LEAST_FREE_PART = 50
 ROOM_BYTES = 50 << 30
 """Less free space than this, and than a tenth of the disk, is too little for running jobs."""
 ROOM_PART = 10
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where POSIX shared memory lies
 LEAST_INODES = 1_000
 LEAST_MEMORY_BYTES = 32 << 20
 """Least memory that the kernel must still have: a keeper and a process need about as much."""
@@ -21,9 +22,14 @@ _DESCRIPTORS = 16
 _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d{1,15}) kB", re.MULTILINE)
 
 
-def unwell(home: str) -> str:
-    """Return why this machine cannot start processes now, in a few words, or an empty string."""
-    return disk_trouble(home) or _descriptors() or _memory()
+def unwell(home: str, shared: str = SHARED_MEMORY) -> str:
+    """
+    Return why this machine cannot start processes now, in a few words, or an empty string.
+
+    `shared` is the folder of shared memory. Data loaders and NCCL need it, and what was killed
+    leaves its files there, of which nobody can tell whose they are.
+    """
+    return disk_trouble(home) or _shared_memory(shared) or _descriptors() or _memory()
 
 
 def disk_trouble(home: str) -> str:
@@ -40,6 +46,20 @@ def disk_trouble(home: str) -> str:
     if found.f_files and found.f_favail < min(LEAST_INODES, found.f_files // LEAST_FREE_PART):
         return f"its disk is full: {found.f_favail} of {found.f_files} files can still be made"
     return ""
+
+
+def _shared_memory(folder: str) -> str:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return ""  # not every machine has any
+    size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+    if not size or free >= min(LEAST_FREE_BYTES, size // LEAST_FREE_PART):
+        return ""
+    return (
+        f"its shared memory is full: {free >> 20} MiB of {size >> 20} MiB of {folder} are free;"
+        " files that no process uses can be removed"
+    )
 
 
 def has_little_room(home: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,23 +42,40 @@ def test_want_of_descriptors_is_told(tmp_path: Path) -> None:
     assert second == ""
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    """A small disk that is almost full makes its machine unwell, until there is room again."""
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
     if subprocess.run(words, check=False, capture_output=True).returncode:
         pytest.skip("only root may mount a disk here")
     try:
-        assert unwell(str(disk)) == ""
-        assert not has_little_room(str(disk))
-        (disk / "almost").write_bytes(b"x" * (15 << 19))
-        assert unwell(str(disk)) == ""
-        assert has_little_room(str(disk))
-        (disk / "full").write_bytes(b"x" * (3 << 17))
-        assert unwell(str(disk)).startswith("its disk is full")
-        (disk / "full").unlink()
-        (disk / "almost").unlink()
-        assert unwell(str(disk)) == ""
+        yield disk
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_disk_is_told(disk: Path) -> None:
+    """A small disk that is almost full makes its machine unwell, until there is room again."""
+    assert unwell(str(disk)) == ""
+    assert not has_little_room(str(disk))
+    (disk / "almost").write_bytes(b"x" * (15 << 19))
+    assert unwell(str(disk)) == ""
+    assert has_little_room(str(disk))
+    (disk / "full").write_bytes(b"x" * (3 << 17))
+    assert unwell(str(disk)).startswith("its disk is full")
+    (disk / "full").unlink()
+    (disk / "almost").unlink()
+    assert unwell(str(disk)) == ""
+
+
+def test_full_shared_memory_is_told(tmp_path: Path, disk: Path) -> None:
+    """What killed data loaders left there keeps the next ones from beginning."""
+    assert unwell(str(tmp_path), str(disk)) == ""
+    (disk / "torch_1_2").write_bytes(b"x" * (127 << 16))
+    told = f"its shared memory is full: 0 MiB of 8 MiB of {disk} are free"
+    assert unwell(str(tmp_path), str(disk)).startswith(told)
+    (disk / "torch_1_2").unlink()
+    assert unwell(str(tmp_path), str(disk)) == ""
+    assert unwell(str(tmp_path), str(tmp_path / "none")) == ""
