@@ -38,7 +38,7 @@ class LongLanes:
 
 
 class _Errand:
-    __slots__ = ("is_long", "is_look", "otherwise", "then")
+    __slots__ = ("is_long", "is_look", "otherwise", "then", "wanted_by")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class _Errand:
         self.otherwise = otherwise
         self.is_long = is_long
         self.is_look = is_look
+        self.wanted_by: frozenset[Callable[[], bool]] = frozenset()
 
 
 class Errands:
@@ -99,6 +100,11 @@ class Errands:
         failed = self._failed.get(key)
         return failed is None or now >= failed[0]
 
+    def is_wanted(self, key: str) -> bool:
+        """Whether a sender of the errand `key` still waits for it; asked on its own thread."""
+        errand = self._then.get(key)
+        return errand is None or any(waits() for waits in errand.wanted_by)
+
     def send(
         self,
         key: str,
@@ -110,6 +116,7 @@ class Errands:
         is_slow: bool = False,
         is_long: bool = False,
         is_look: bool = False,
+        waits: Callable[[], bool] | None = None,
     ) -> None:
         """
         Do `work` in a lane and pass its result to `then` when it is collected.
@@ -124,11 +131,17 @@ class Errands:
             is_slow: It may take an hour.
             is_long: It may take minutes.
             is_look: It is a poll, which mostly finds nothing new.
+            waits: Whether this sender still waits for it, for `is_wanted`; one of the senders where
+                several send the same errand.
         """
+        wanted_by = frozenset([waits] if waits else ())
+        if key in self._then:
+            self._then[key].wanted_by |= wanted_by
         if not self.is_free(key, now):
             return
         has_long = is_long or is_slow
         self._then[key] = _Errand(then, otherwise or _raise, is_long=has_long, is_look=is_look)
+        self._then[key].wanted_by = wanted_by
         self.sent += not is_look
         if is_slow:
             lane = self._long.slow

@@ -20,6 +20,7 @@ from bastion.agent.host.stage import Progress, Stage
 from bastion.agent.host.start_request import attempt_start, holding_of, planned
 from bastion.agent.keeper.port import AttemptStart, KeeperError
 from bastion.agent.report.setup_progress import SetUpProgress
+from bastion.agent.setup.code_setup import SetUpError
 from bastion.agent.setup.gpu_types import as_driver_counts
 from bastion.agent.setup.prepare import Prepared, is_quick, prepare, with_python
 from bastion.errors import BastionError, ConflictError, SpecError, StoreError
@@ -127,7 +128,9 @@ class HostStart:
         self._progress.turn(now)
         if self._prepared is not None:
             self._progress.now_does("building its Python environment")
-            made = with_python(context, self._of, self._prepared, now=now, otherwise=fail)
+            made = with_python(
+                context, self._of, self._prepared, now=now, otherwise=fail, waits=self._waits
+            )
             self._is_set_up(made)
             return
         assert self._planned is not None
@@ -148,13 +151,22 @@ class HostStart:
             self.pass_barrier(now)
 
     def _prepare(self, launch: Launch, job: Job, start: Start) -> Prepared:
-        """Prepare it, in a lane; its users are told if this machine cannot read the bucket."""
-        tell = self._progress.now_does
+        """Prepare it, in a lane; its users are told what the store does not give this machine."""
+
+        def tell(text: str) -> None:
+            if not self._waits():
+                raise SetUpError(f"its host ended while it was {text}")
+            self._progress.now_does(text)
+
         try:
             return prepare(self._context, self._key, self._of, launch, job, start, tell)
         except StoreError as error:
-            tell(f"its machine cannot read the bucket, and tries again: {error}")
+            self._progress.now_does(f"its machine cannot read the bucket, and tries again: {error}")
             raise
+
+    def _waits(self) -> bool:
+        """Whether its set-up is still of use; asked on other threads."""
+        return self._host.stage is Stage.SETTING_UP
 
     def _is_set_up(self, prepared: Prepared) -> None:
         if self._host.stage is Stage.SETTING_UP:

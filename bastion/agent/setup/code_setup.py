@@ -107,7 +107,6 @@ def bring(
     from bundler.copies.kept import in_use
     from bundler.errors import BundleError, DamagedError
     from bundler.size import show_size
-    from bundler.url import redacted
 
     def fetched(now: Progress) -> None:
         report(f"fetching its code, {show_size(now.done)} of {show_size(now.total)} so far")
@@ -117,8 +116,7 @@ def bring(
             case BundleRef():
                 return fetch(code.digest, Bundles(store), cache, report=fetched)
             case GitRef():
-                report(f"cloning {redacted(code.url)}")
-                return _clone(code, settings, cache)
+                return _clone(code, settings, cache, report)
             case _:
                 raise SetUpError(f"its code was never uploaded: {code}")
 
@@ -167,17 +165,26 @@ def _bring_image(
         raise SetUpError(str(error), hint=error.hint) from error
 
 
-def _clone(code: GitRef, settings: AgentSettings, cache: Path, clock: Clock = _CLOCK) -> Path:
+def _clone(
+    code: GitRef,
+    settings: AgentSettings,
+    cache: Path,
+    report: Callable[[str], None],
+    clock: Clock = _CLOCK,
+) -> Path:
     from bundler.errors import UnreachableError
     from bundler.repository.access import Access
     from bundler.repository.clone import fetch_commit
+    from bundler.url import redacted
 
     access = Access(
         key_file=Path(settings.git_key_file) if settings.git_key_file else None,
         known_hosts_file=Path(settings.git_known_hosts) if settings.git_known_hosts else None,
     )
     for pause_s in _PAUSES_S:
+        report(f"cloning {redacted(code.url)}")
         with suppress(UnreachableError):
             return fetch_commit(code, cache, access=access)
         clock.sleep(pause_s)
+    report(f"cloning {redacted(code.url)}")
     return fetch_commit(code, cache, access=access)

@@ -155,13 +155,14 @@ def with_python(
     *,
     now: float,
     otherwise: Callable[[Exception], None],
+    waits: Callable[[], bool],
 ) -> Prepared:
     """
     Return `prepared`, whole if its Python environment exists; else start a build, and call again.
 
     One host builds an environment while the other hosts that need it wait, without a lane.
-    `otherwise` gets the exception of the build, if this host builds it, or the one about an
-    interpreter that the user of jobs cannot reach.
+    `otherwise` gets the exception of the build, if the build is this host's, and that of an
+    interpreter that the user of jobs cannot reach. A build that no host `waits` for is ended.
     """
     recipe = prepared.recipe
     assert recipe is not None
@@ -174,8 +175,10 @@ def with_python(
             return prepared
         return _handed_over(replace(prepared, python=python), context.settings)
     errand = f"python {recipe.digest}"
-    work = partial(_build, context, of, recipe)
-    context.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_slow=True)
+    work = partial(_build, context, of, recipe, partial(context.errands.is_wanted, errand))
+    context.errands.send(
+        errand, work, _done, now=now, otherwise=otherwise, is_slow=True, waits=waits
+    )
     return prepared
 
 
@@ -191,11 +194,13 @@ def _check_reach(python: str, settings: AgentSettings) -> None:
         )
 
 
-def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:
+def _build(
+    context: SetupContext, of: HostFact, recipe: Recipe, is_wanted: Callable[[], bool]
+) -> None:
     """Build, in the lane; the output of a failed build is the log of the first process."""
     try:
         mark = f"{os.path.realpath(context.home.cache.parent)}:python"
-        build(recipe, mark=mark, environ=context.settings.environ)
+        build(recipe, mark=mark, environ=context.settings.environ, is_wanted=is_wanted)
     except BuildError as error:
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=0

@@ -148,6 +148,7 @@ def build(
     mark: str,
     environ: Mapping[str, str],
     trouble: Callable[[str], str] = disk_trouble,
+    is_wanted: Callable[[], bool] = lambda: True,
 ) -> None:
     """
     Build the environment and make it the whole one; one builder of a digest at a time.
@@ -157,11 +158,12 @@ def build(
         mark: The mark of every process of the build, so that none outlives the machine.
         environ: The agent's variables; the build gets those that configure its tools.
         trouble: Returns why the disk of a folder has no room. It is called while the build runs,
-            because a build that fails for lack of room often frees some before it ends.
+            because a build that fails for want of room often frees some before it ends.
+        is_wanted: Tells whether anything still waits for it, which is asked while the build runs.
 
     Raises:
         BuildError: It cannot be built.
-        SetUpError: It cannot be written to the disk.
+        SetUpError: It cannot be written to the disk, or is not wanted any more.
     """
     try:
         recipe.folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +173,7 @@ def build(
             folder.chmod(_OPEN)
         env = _environment(place, mark, environ)
         for command in _commands(recipe, place):
-            _run(command, recipe, place, env, trouble)
+            _run(command, recipe, place, env, trouble, is_wanted)
         place.with_suffix(".log").unlink(missing_ok=True)
         _protect(place)
         # After a power failure the machine must not have half of it.
@@ -258,6 +260,7 @@ def _run(
     place: Path,
     env: Mapping[str, str],
     trouble: Callable[[str], str],
+    is_wanted: Callable[[], bool],
 ) -> None:
     log = place.with_suffix(".log")
     with log.open("ab") as output:
@@ -271,7 +274,7 @@ def _run(
             start_new_session=True,
             umask=0o777 & ~_OPEN,
         )
-        code, is_full = _outcome(process, place, trouble)
+        code, is_full = _outcome(process, place, trouble, is_wanted)
         if code is None:
             output.write(f"[bastion: stopped after {BUILD_S:g} s]\n".encode())
             code = -signal.SIGKILL
@@ -300,7 +303,10 @@ def _gist(output: str) -> str:
 
 
 def _outcome(
-    process: subprocess.Popen[bytes], place: Path, trouble: Callable[[str], str]
+    process: subprocess.Popen[bytes],
+    place: Path,
+    trouble: Callable[[str], str],
+    is_wanted: Callable[[], bool],
 ) -> tuple[int | None, bool]:
     """
     Wait for a build.
@@ -316,9 +322,16 @@ def _outcome(
             is_full = is_full or bool(trouble(str(place)))
         else:
             return code, is_full or bool(trouble(str(place)))
+        if not is_wanted():
+            _kill(process)
+            raise SetUpError("its Python environment is not needed any more")
+    _kill(process)
+    return None, is_full
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    return None, is_full
 
 
 def _environment(place: Path, mark: str, environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -200,6 +201,23 @@ def test_an_errand_that_no_thread_can_begin_is_tried_again(
     lane.close()
     assert results == [7]
     assert "no thread can be started" in said[0]
+
+
+def test_work_is_wanted_while_one_of_its_senders_waits() -> None:
+    """Also of those that sent it while it ran; another errand of that name begins anew."""
+    lane = HeldLane()
+    errands = Errands(lane, lane, retry_s=1.0, say=quiet)
+    waiting = {"a", "b"}
+    for name in sorted(waiting):
+        errands.send("k", int, forget, now=0.0, waits=partial(waiting.__contains__, name))
+    for left in ("a", "b"):
+        assert errands.is_wanted("k")
+        waiting.remove(left)
+    assert not errands.is_wanted("k")
+    lane.release()
+    errands.collect(0.0)
+    errands.send("k", int, forget, now=0.0, waits=lambda: True)
+    assert errands.is_wanted("k")
 
 
 def test_looks_do_not_count_as_movement() -> None:

@@ -45,6 +45,7 @@ def test_an_unreachable_repository_is_retried(
 ) -> None:
     """It fails after two retries; an error that no retry can change is raised at once."""
     asked: list[BundleError | None] = []
+    told: list[str] = []
 
     def fetch_commit(*_: object, **__: object) -> Path:
         asked.append(answers[len(asked)])
@@ -56,10 +57,12 @@ def test_an_unreachable_repository_is_retried(
     clock = VirtualClock()
     began = clock.monotonic()
     try:
-        assert set_up._clone(REF, AgentSettings(machine="m"), tmp_path, clock) == tmp_path
+        settings = AgentSettings(machine="m")
+        assert set_up._clone(REF, settings, tmp_path, told.append, clock) == tmp_path
     except BundleError as error:
         assert error is answers[-1]
     assert (len(asked), clock.monotonic() - began) == (tries, slept_s)
+    assert len(told) == tries, "a set-up that is not needed any more ends where it tells"
     assert asked[-1] is answers[-1]
 
 

@@ -26,7 +26,7 @@ from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
 from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
 from tests.bastion.agent.real_machine import Machine
-from tests.rigs.agent import OF, start
+from tests.rigs.agent import OF, start, stop
 from tests.servers.wheels import make_wheel
 
 UV = Path(sys.executable).with_name("uv")
@@ -393,3 +393,26 @@ def test_the_output_of_a_failed_build_is_kept(tool: str, machine: Machine, code:
     )
     assert machine.bucket.log(of=OF).decode().strip().endswith("\n".join(output))
     assert end.sizes == (len(machine.bucket.log(of=OF)),)
+
+
+def test_a_build_that_is_cancelled_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep one of few threads for an hour, and its network and processors."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    begun = tmp_path / "begun"
+    (programs / "uv").write_text(
+        f"#!/bin/sh\necho $$ >{begun}.new; mv {begun}.new {begun}\nexec sleep 1000\n"
+    )
+    (programs / "uv").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    machine = Machine(tmp_path / "machine")
+    try:
+        machine.begin()
+        submit(machine, Code(tmp_path))
+        machine.bucket.instruct(start())
+        machine.until(begun.exists)
+        machine.bucket.instruct(stop())
+        machine.drained()
+        machine.until(lambda: not Path(f"/proc/{begun.read_text().strip()}").exists())
+    finally:
+        machine.close()

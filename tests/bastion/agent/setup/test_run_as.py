@@ -229,11 +229,11 @@ def test_an_interpreter_that_the_user_cannot_reach_is_named(open_path: Path) -> 
     context = cast(SetupContext, SimpleNamespace(settings=SETTINGS))
     errors: list[Exception] = []
     closed.chmod(0o700)
-    made = with_python(context, OF, prepared, now=0.0, otherwise=errors.append)
+    made = with_python(context, OF, prepared, now=0.0, otherwise=errors.append, waits=lambda: True)
     assert not made.is_whole
     assert f"{closed} is closed to it" in str(errors)
     closed.chmod(0o755)
-    made = with_python(context, OF, prepared, now=0.0, otherwise=errors.append)
+    made = with_python(context, OF, prepared, now=0.0, otherwise=errors.append, waits=lambda: True)
     assert made.is_whole
     assert len(errors) == 1
 
