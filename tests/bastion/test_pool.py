@@ -485,8 +485,10 @@ def test_a_machine_whose_agent_does_not_come_in_time_is_given_up() -> None:
     why = f"the agent of {late.name} has not come within 10m 1s: no bucket"
     hosts = replace(POOL, machines_per_zone=1)
     heard = replace(late, permit_s=600.0, heard_at=600.0)
+    told = replace(late, stuck="", unwell="no bucket")
     for machine, pool, given_up in (
         (late, POOL, {late.name: why}),
+        (told, POOL, {late.name: why}),
         (replace(late, zone=""), POOL, {}),
         (replace(heard, zone=""), POOL, {late.name: why}),
         (heard, hosts, {}),

@@ -19,11 +19,16 @@ WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
     "sold out": (60.0, 960.0),
     "limit": (300.0, 3600.0),
     "refused": (60.0, 960.0),
-    "fails": (60.0, 960.0),
+    "fails": (60.0, 7200.0),
     "busy": (5.0, 60.0),
     "no way in": (60.0, 960.0),
 }
-"""The waits before the same request is sent again: after the first refusal, and at most."""
+"""
+Before the same is asked again: after the first no, and at most.
+
+A machine that does not come up is paid for until its boot is overdue, ten minutes or more. At two
+hours that is a twelfth of its price; an admin who changes the pool has it tried at once.
+"""
 MAX_SAID_CHARACTERS = 500
 _OFTEN = 3
 """Consecutive unanswered calls before the bastion reports that a pool creates no machines."""
