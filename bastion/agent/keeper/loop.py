@@ -76,7 +76,9 @@ class Loop:
         self._undoing: dict[int, Attempt] = {}
         self._poller = Poller()
         self._tools = Tools(self._poller.watch, self._poller.unwatch, environ)
-        spared = (self._undoing, self._tools)
+        self._stuck: set[int] = set()
+        """Children that look for a program on a disk that does not answer."""
+        spared = (self._undoing, self._tools, self._stuck)
         self._tree = Tree(mark_prefix, self._mains, self._running, spared=spared)
         self._watchdog = Watchdog(self._tree, self._tools, self._hung)
         self._secrets: dict[str, list[str]] = {}
@@ -252,6 +254,7 @@ class Loop:
             if pid == 0:
                 return
             self._tree.reaped(pid)
+            self._stuck.discard(pid)
             attempt = self._mains.pop(pid, None)
             if attempt is not None:
                 self._exited(attempt, pid, status)
@@ -393,7 +396,7 @@ class Loop:
 
     def _clean_up(self, attempt: Attempt) -> None:
         mark = self._mark_prefix + attempt.key
-        process = attempt.clean_up(mark, self._cgroups.make(limits_memory=False))
+        process = attempt.clean_up(mark, self._cgroups.make(limits_memory=False), self._stuck)
         self._outputs.mark_grown(attempt)
         if process is None:
             self._termination.begin(attempt)
@@ -411,7 +414,7 @@ class Loop:
         limits_memory = attempt.start.memory_limit_bytes is not None
         cgroup = self._cgroups.make(limits_memory=limits_memory)
         mark = self._mark_prefix + attempt.key
-        attempt.fork(self._spool_folder(attempt.key), mark, cgroup)
+        attempt.fork(self._spool_folder(attempt.key), mark, cgroup, self._stuck)
         self._wake(attempt.limit_at)
         for index, process in enumerate(attempt.processes):
             if process.pid:

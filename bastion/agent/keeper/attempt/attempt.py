@@ -162,15 +162,15 @@ class Attempt:
         except OSError:
             return True  # it cannot be seen now, and the grace bounds it
 
-    def fork(self, folder: str, mark: str, cgroup: Cgroup | None) -> None:
+    def fork(self, folder: str, mark: str, cgroup: Cgroup | None, stuck: set[int]) -> None:
         """
-        Start every process, in `cgroup` if there is one.
+        Start every process, in `cgroup` where there is one; `stuck` is that of `program_of`.
 
         A process that cannot be started ends with a `setup_failure`; later ones are not started.
         """
         with self._inside(cgroup):
             for index, spec in enumerate(self.start.processes):
-                self._fork_one(index, spec, f"{folder}/p{index}.log", mark)
+                self._fork_one(index, spec, f"{folder}/p{index}.log", mark, stuck)
         self.start.processes.clear()
         limit_bytes = self.start.memory_limit_bytes
         if self.cgroup is not None and limit_bytes is not None:
@@ -179,7 +179,7 @@ class Attempt:
             except OSError as error:
                 self.machine_fault = fault_text(error)
 
-    def clean_up(self, mark: str, cgroup: Cgroup | None) -> Process | None:
+    def clean_up(self, mark: str, cgroup: Cgroup | None, stuck: set[int]) -> Process | None:
         """
         Start its `on_end`, in `cgroup` if there is one; None if it has none or cannot start.
 
@@ -204,7 +204,7 @@ class Attempt:
             process.pipe, write_end = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(process.pipe, False)
             with self._inside(cgroup):
-                process.pid = self._spawn(spec, write_end, mark)
+                process.pid = self._spawn(spec, write_end, mark, stuck)
         except (OSError, ValueError, MemoryError) as error:
             process.close_pipe()
             self._record_clean_up_failure(why_not(spec, error))
@@ -287,7 +287,9 @@ class Attempt:
         self.cgroup = None
         return True
 
-    def _fork_one(self, index: int, spec: ProcessSpec, log_path: str, mark: str) -> None:
+    def _fork_one(
+        self, index: int, spec: ProcessSpec, log_path: str, mark: str, stuck: set[int]
+    ) -> None:
         process = Process(None)
         self.processes.append(process)
         if self.first_failed is not None:
@@ -303,7 +305,7 @@ class Attempt:
             if write_end > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             os.set_blocking(process.pipe, False)
-            process.pid = self._spawn(spec, write_end, mark)
+            process.pid = self._spawn(spec, write_end, mark, stuck)
         except (OSError, ValueError, MemoryError) as error:
             process.setup_failure = why_not(spec, error)
             self.machine_fault = spawn_fault(error)
@@ -314,9 +316,15 @@ class Attempt:
             if write_end >= 0:
                 os.close(write_end)
 
-    def _spawn(self, spec: ProcessSpec, output: int, mark: str) -> int:
-        start = self.start
-        pid = spawn(spec, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
+    def _spawn(self, spec: ProcessSpec, output: int, mark: str, stuck: set[int]) -> int:
+        pid = spawn(
+            spec,
+            output=output,
+            umask=self.start.umask,
+            mark=mark,
+            stuck=stuck,
+            run_as=self.start.run_as,
+        )
         self.leaders.add(pid)
         return pid
 

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 
+from bastion.agent.keeper.attempt.program_path import program_of
 from bastion.agent.machine import stray_processes as strays
 from bastion.agent.machine.machine_fault import SPAWN_FAULTS, fault_text, is_machine_fault
 
@@ -88,19 +89,25 @@ def boot_time() -> float:
 
 
 def spawn(
-    spec: ProcessSpec, *, output: int, umask: int, mark: str, run_as: User | None = None
+    spec: ProcessSpec,
+    *,
+    output: int,
+    umask: int,
+    mark: str,
+    stuck: set[int],
+    run_as: User | None = None,
 ) -> int:
     """
     Start one process in a session of its own; it inherits nothing but the three streams.
 
     `posix_spawn` is as fast as vfork but sets neither directory nor umask. The keeper, which has
-    one thread, sets them on itself for the duration of the call.
+    one thread, sets them on itself for the duration of the call. `stuck` is that of `program_of`.
 
     Raises:
         OSError: It cannot be started; `spawn_fault` decides whether the machine is at fault.
         ValueError: A system call does not accept its arguments or its environment.
     """
-    program = _program(spec)
+    program = program_of(spec, stuck)
     if run_as is not None:
         return _spawn_as(run_as, program, spec, output=output, umask=umask, mark=mark)
     null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -192,22 +199,10 @@ def _exec_as(
         os._exit(127)
 
 
-def _program(spec: ProcessSpec) -> str:
-    """Return the program's path: unchanged, or from the `PATH` of its own environment."""
-    name = spec.argv[0]
-    if "/" in name:
-        return name
-    for folder in spec.env.get("PATH", os.defpath).split(":"):
-        path = os.path.join(spec.cwd, folder, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    raise FileNotFoundError(2, "no such program in PATH", name)
-
-
 def why_not(spec: ProcessSpec, error: BaseException) -> str:
     """Explain, in a line for its users, why `spec` could not be started."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if not spawn_fault(error):
+    if not spawn_fault(error) and not isinstance(error, TimeoutError):
         text = _advice(spec, error) or text
         if not os.path.isdir(spec.cwd):
             text = f"no such directory: {spec.cwd}"

@@ -688,6 +688,6 @@ def test_a_disk_without_room_for_a_log_is_a_fault_of_the_machine(
     fields = {"key": "a", "processes": [process], "grace_s": 1, "notice_path": ""}
     start = Start({**fields, "spool_limit_bytes": 1 << 20, "umask": 0o22})
     made = Attempt(start, life=1, now=0.0, mark=f"{tmp_path}:a")
-    made.fork(f"{tmp_path}/spool/a", f"{tmp_path}:a", None)
+    made.fork(f"{tmp_path}/spool/a", f"{tmp_path}:a", None, set())
     assert made.machine_fault == os.strerror(errno.ENOSPC)
     assert made.first_failed == 0
