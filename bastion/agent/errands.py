@@ -89,6 +89,7 @@ class Errands:
         self._say = say
         self._then: dict[str, _Errand] = {}
         self._failed: dict[str, tuple[float, float]] = {}
+        self._troubles: dict[str, str] = {}
         self._out_since: float | None = None
         self.sent = 0
         """How many errands were sent so far, without polls."""
@@ -104,6 +105,10 @@ class Errands:
         """Whether a sender of the errand `key` still waits for it; asked on its own thread."""
         errand = self._then.get(key)
         return errand is None or any(waits() for waits in errand.wanted_by)
+
+    def trouble(self, key: str) -> str:
+        """Why the store refused the errand `key` when it was last tried; empty if it did not."""
+        return self._troubles.get(key, "")
 
     def send(
         self,
@@ -163,6 +168,7 @@ class Errands:
                 self._fail(done.key, done.error, now)
                 continue
             self._failed.pop(done.key, None)
+            self._troubles.pop(done.key, None)
             self._reached(now)
             moved |= not errand.is_look
             if done.error is not None:
@@ -182,6 +188,7 @@ class Errands:
         _, pause_s = self._failed.get(key, (0.0, _FIRST_RETRY_S / 2))
         pause_s = min(2 * pause_s, self._retry_s)
         self._failed[key] = now + pause_s, pause_s
+        self._troubles[key] = str(error)
 
     def _reached(self, now: float) -> None:
         if self._out_since is None:

@@ -112,6 +112,8 @@ class HostUnkept:
     replica: int
     host: int
     text: str
+    is_log: bool = False
+    """Whether it is about its log."""
 
 
 @value

@@ -167,6 +167,8 @@ def _record_idle(job: JobRecord, event: ev.HostIdle, now: float) -> JobRecord:
 
 
 def _record_unkept(job: JobRecord, event: ev.HostUnkept, now: float) -> JobRecord:
+    if event.is_log:
+        return _with_host(job, event.replica, event.host, unsent=event.text)
     before = unkept_text(_attempt(job))
     job = _with_host(job, event.replica, event.host, unkept=event.text)
     if job.phase is not Phase.DRAINING or job.last is None:
@@ -307,8 +309,10 @@ def _update(job: JobRecord, event: ev.Updated, now: float) -> JobRecord:
 def _end_drain(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     attempt, last = _attempt(job), job.last
     assert last is not None
-    if not all(state.drained for *_, state in attempt.each_host()):
-        last = replace(last, text=f"{last.text}; {_LATE_LOG}")
+    undrained = [state for *_, state in attempt.each_host() if not state.drained]
+    if undrained:
+        why = next((f" ({state.unsent})" for state in undrained if state.unsent), "")
+        last = replace(last, text=f"{last.text}; {_LATE_LOG}{why}")
     job = replace(
         job, past=(*job.past, _past_attempt(attempt, last, now))[-MAX_PAST:], attempt=None
     )

@@ -46,6 +46,7 @@ class HostEnd:
         self._register = EndRegister(write_id=context.nonce(), end=end)
         self._is_written = False
         self._drained: int | None = None
+        self._is_told = False
 
     def exists(self, end: End) -> None:
         """Record that the register holds `end`, this agent's or another's: the devices are free."""
@@ -63,6 +64,7 @@ class HostEnd:
             )
         if run is not None:
             run.ship(now)
+            self._tell(run)
             if run.logs.broken and self._is_written:
                 self._give_up(BastionError(run.logs.broken))
                 return
@@ -77,6 +79,13 @@ class HostEnd:
                 self._clear(is_saved=False)
             else:
                 context.requests.forget(self._key, partial(self._forgotten, run))
+
+    def _tell(self, run: HostRun) -> None:
+        """Report once why the log is not sent: the bastion does not wait for it for ever."""
+        why = run.logs.broken or run.logs.trouble
+        if why and self._is_written and not self._is_told:
+            self._is_told = True
+            self._context.bells.ring(facts.Unkept(of=self._of, text=why, is_log=True))
 
     def _forgotten(self, run: HostRun, refused: BastionError | None) -> None:
         if refused is not None:

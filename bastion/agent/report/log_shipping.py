@@ -100,6 +100,11 @@ class Shipping:
             log.shipped is not None and log.shipped >= log.size for log in self._logs
         )
 
+    @property
+    def trouble(self) -> str:
+        """Why the store refused it when it was last sent; empty if it did not."""
+        return self._errands.trouble(f"logs {self._key}")
+
     def grew(self, process: int, size_bytes: int, now: float) -> None:
         """Record that the log of a process has grown to `size_bytes`."""
         self._unseen[process] = size_bytes

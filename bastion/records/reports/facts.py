@@ -169,6 +169,8 @@ class Unkept:
     kind: Literal["unkept"] = "unkept"
     of: HostFact
     text: str = ""
+    is_log: bool = False
+    """Whether it is about its log, which is not in the bucket as a whole."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))

@@ -173,8 +173,8 @@ def _event_of(fact: _HostFact, proof: Proof, now: float) -> Event:
             return HostReported(replica=r, host=h, numbers=numbers)
         case Idle(text=text):
             return HostIdle(replica=r, host=h, text=text)
-        case Unkept(text=text):
-            return HostUnkept(replica=r, host=h, text=text)
+        case Unkept(text=text, is_log=is_log):
+            return HostUnkept(replica=r, host=h, text=text, is_log=is_log)
         case Held(for_s=for_s, folder=folder, end=end):
             return HostHeld(replica=r, host=h, hold=Hold(until=now + for_s, folder=folder, end=end))
         case Drained():

@@ -17,7 +17,7 @@ from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
 from bastion.logs.pace import CLOUD
 from bastion.records.keys import layout
-from bastion.records.reports.facts import Health, Preparing
+from bastion.records.reports.facts import Health, Preparing, Unkept
 from bastion.spec import BundleRef
 from bastion.store.memory import Fault
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
@@ -333,7 +333,7 @@ def test_a_log_that_cannot_be_written_does_not_hold_up_the_end() -> None:
     end = rig.bucket.end()
     assert end is not None
     assert end.codes == (0,)
-    assert rig.bucket.told() == ("claimed", "started", "ended")
+    assert rig.bucket.told() == ("claimed", "started", "ended", "unkept")
     assert "not this log's" in rig.said[0]
 
 
@@ -432,3 +432,28 @@ def test_an_end_whose_detail_is_no_text_is_written_without_it() -> None:
     end = rig.bucket.end()
     assert end is not None
     assert (end.kind, end.detail) == ("setup_failed", "")
+
+
+def test_a_log_that_the_store_refuses_is_told_with_the_cause() -> None:
+    """The bastion ends the job without it after a time, and its users have to know why."""
+    is_refused = [True]
+    prefix = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0)
+    rig = Rig(
+        lambda _: Script(output=((0.1, b"hello\n"),), runs_s=1.0),
+        faults=lambda operation, key: (
+            Fault.BEFORE
+            if is_refused[0] and operation == "create" and key.startswith(prefix)
+            else None
+        ),
+    )
+    rig.bucket.spec(job("greet"))
+    rig.bucket.instruct(start())
+    rig.pass_s(30.0, step_s=0.1)
+    (told,) = [fact for fact in rig.bucket.facts() if isinstance(fact, Unkept)]
+    assert told.is_log and told.of == OF
+    assert "was never answered" in told.text
+    assert "drained" not in rig.bucket.told()
+    is_refused[0] = False
+    rig.pass_s(120.0, step_s=0.1)
+    assert "drained" in rig.bucket.told()
+    assert rig.bucket.log() == b"hello\n"

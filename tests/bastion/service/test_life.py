@@ -12,7 +12,7 @@ from bastion.machine import Start
 from bastion.records.keys import layout
 from bastion.records.outlook import snapshot_of
 from bastion.records.register import look
-from bastion.records.reports.facts import Ended
+from bastion.records.reports.facts import Ended, Unkept
 from bastion.records.reports.registers import ClaimRegister, GoRegister
 from bastion.records.requests.job_request import UpdateRequest
 from bastion.records.requests.launch_request import SpecRecord
@@ -333,7 +333,8 @@ def test_a_lost_bell_is_found_by_the_sweep() -> None:
     rig.until(lambda: rig.phase(job) == "draining", turns=20)
 
 
-def test_logs_are_waited_for_but_not_for_ever() -> None:
+@pytest.mark.parametrize(("why", "told"), [("", ""), ("403 Forbidden", " (403 Forbidden)")])
+def test_logs_are_waited_for_but_not_for_ever(why: str, told: str) -> None:
     """A job whose agent falls silent after its end is recorded when the time for logs is over."""
     rig = Rig()
     job = rig.start()
@@ -341,6 +342,8 @@ def test_logs_are_waited_for_but_not_for_ever() -> None:
     of = agent.of(job)
     end = agent.end_as(of, End(kind="exited", codes=(0,)), rings=False)
     agent.ring(Ended(of=of, end=end))
+    if why:
+        agent.ring(Unkept(of=of, text=why, is_log=True))
     rig.turn(2)
     assert rig.phase(job) == "draining"
     assert rig.result(job) is None
@@ -349,7 +352,7 @@ def test_logs_are_waited_for_but_not_for_ever() -> None:
     rig.until(lambda: rig.phase(job) == "gone", turns=10)
     result = rig.result(job)
     assert result is not None
-    late = "the log may lack its end: not all of it had come in time"
+    late = f"the log may lack its end: not all of it had come in time{told}"
     assert (result.outcome, result.text) == ("succeeded", f"exited with code 0; {late}")
 
 
