@@ -18,6 +18,7 @@ from bastion.machine_name import MachineName, parse_machine
 from bastion.value import value
 
 BUCKET, POOL, COMMIT, MACHINES = "bastion", "pool", "commit", "machines"
+KEYS = (BUCKET, POOL, COMMIT, MACHINES)
 """Keys of the tags."""
 MAX_TAG = 256
 """Longest value of a tag. Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html."""

@@ -1,13 +1,15 @@
 """
 Instances of EC2.
 
-* A batch is one `RunInstances` whose minimum count equals its maximum: all or none. Its client
-  token is derived from the batch, so a request whose answer was lost is simply repeated.
-* Before that, `create` queries which instances of the commit exist. If one carries the token, the
-  whole batch exists: instances that are not listed yet will be.
-* An instance that shuts down terminates itself and deletes its disk. EC2 lists terminated instances
-  for an hour, which is where `gone` comes from.
-* Each call is sent once and has a deadline; the service retries.
+* A batch is one `RunInstances` whose least count is its most: all or none. Its client token is
+  derived from the batch, so a request whose answer was lost is simply made again.
+* Before that, `create` asks which instances of the commit exist. Where one carries the token, the
+  whole batch exists: what is not listed yet will be.
+* An instance whose tags are changed by hand is found again by its id, as long as this provider has
+  listed it before: it is told, and neither taken for gone nor left to run for ever.
+* An instance that shuts down ends itself, and its disk with it. EC2 lists what ended for an hour,
+  which is where `gone` comes from.
+* Each call is sent once and has a deadline; the service tries again.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +40,7 @@ from bastion.provider.aws.ec2_request import (
     run_request,
     subnet_query,
 )
-from bastion.provider.aws.instances import Instance, instance_of, listed
+from bastion.provider.aws.instances import Instance, instance_of, listed, without_tags
 from bastion.provider.aws.verdicts import MADE_BEFORE
 from bastion.provider.each_place import in_each
 from bastion.provider.port import Listed
@@ -51,6 +54,10 @@ Script = Callable[[Pool, str], str]
 
 _WOULD_DO = ("DryRunOperation",)
 """How EC2 says that it would carry out a call. Source: RunInstances, `DryRun`."""
+
+
+_FORGOTTEN = ("InvalidInstanceID.NotFound",)
+"""EC2 knows nothing any more of an instance that ended an hour ago."""
 
 
 class Ec2Provider:
@@ -85,6 +92,8 @@ class Ec2Provider:
         self._regions = tuple(dict.fromkeys(map(region_of, pool.zones)))
         self._opening = threading.Lock()
         self._opened: dict[str, Any] = {}
+        self._shown: dict[str, tuple[Instance, ...]] = {}
+        """Machine -> its instances, of those that the last list had and that had not ended."""
 
     @property
     def vouches(self) -> bool:
@@ -96,7 +105,32 @@ class Ec2Provider:
         found: dict[str, list[Instance]] = defaultdict(list)
         for instance in self._everywhere():
             found[instance.machine].append(instance)
-        return tuple(listed(name, self._pool.name, found[name]) for name in sorted(found))
+        made = {name: listed(name, self._pool.name, each) for name, each in found.items()}
+        for name in self._shown.keys() - found.keys():
+            before = self._shown[name]
+            if again := self._again(before):
+                made[name] = listed(name, self._pool.name, again)
+                if any(each.tags != before[0].tags for each in again):
+                    made[name] = without_tags(made[name], again, before[0].tags)
+                found[name] = [replace(each, tags=before[0].tags) for each in again]
+        self._shown = {
+            name: tuple(each) for name, each in found.items() if made[name].state != "gone"
+        }
+        return tuple(made[name] for name in sorted(made))
+
+    def _again(self, before: Sequence[Instance]) -> tuple[Instance, ...]:
+        """What EC2 now says of instances that a list had; those that it has forgotten are left."""
+        found: tuple[Instance, ...] = ()
+        for each in before:
+            answer = self._call(
+                "describe_instances",
+                f"look at {each.id}",
+                region=region_of(each.zone),
+                but=_FORGOTTEN,
+                InstanceIds=[each.id],
+            )
+            found += tuple(_instances_in(answer))
+        return found
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port; a stopped instance is started again."""
@@ -121,11 +155,12 @@ class Ec2Provider:
         in_each(self._regions, partial(self._delete_in, name, parsed.seq))
 
     def _delete_in(self, name: str, seq: int, region: str) -> None:
-        ids = [
-            each.id
-            for each in self._instances(region, seq=seq)
-            if each.machine == name and each.state not in ("deleting", "gone")
-        ]
+        tagged = self._instances(region, seq=seq)
+        found = tuple(each for each in tagged if each.machine == name)
+        if not found:
+            before = self._shown.get(name, ())
+            found = self._again([each for each in before if region_of(each.zone) == region])
+        ids = [each.id for each in found if each.state not in ("deleting", "gone")]
         if ids:
             self._call("terminate_instances", f"delete {name}", region=region, InstanceIds=ids)
 
@@ -216,11 +251,9 @@ class Ec2Provider:
             MaxResults=_PAGE,
         )
         for page in pages:
-            for reservation in page.get("Reservations", ()):
-                for each in reservation.get("Instances", ()):
-                    instance = instance_of(each, reservation.get("OwnerId", ""))
-                    if parse_machine(instance.machine, self._pool.name) is not None:
-                        yield instance
+            for instance in _instances_in(page):
+                if parse_machine(instance.machine, self._pool.name) is not None:
+                    yield instance
 
     def _pages(
         self, method: str, what: str, *, region: str = "", **given: Any
@@ -255,3 +288,9 @@ class Ec2Provider:
             if region not in self._opened:
                 self._opened[region] = self._connect(region)
             return self._opened[region]
+
+
+def _instances_in(answer: Mapping[str, Any]) -> Iterator[Instance]:
+    for reservation in answer.get("Reservations", ()):
+        for each in reservation.get("Instances", ()):
+            yield instance_of(each, reservation.get("OwnerId", ""))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from bastion.provider.aws.batch import machine_of
+from bastion.provider.aws.batch import KEYS, machine_of
 from bastion.provider.port import Listed, State
 from bastion.value import value
 
@@ -35,6 +37,8 @@ class Instance:
     text: str
     created_at: str
     account: str
+    tags: Mapping[str, str]
+    """Those by which it was found."""
 
     @property
     def state(self) -> State:
@@ -56,7 +60,23 @@ def instance_of(said: Mapping[str, Any], owner: str) -> Instance:
         text=reason,
         created_at=made_at.isoformat() if made_at is not None else "",
         account=f"account {owner}" if owner else "",
+        tags={key: tags[key] for key in KEYS if key in tags},
     )
+
+
+def without_tags(listed: Listed, instances: Sequence[Instance], tags: Mapping[str, str]) -> Listed:
+    """
+    `listed`, whose `instances` carry its tags no more: it is not gone, and a list lacks it.
+
+    `tags` are those that it had.
+    """
+    ids = " ".join(sorted(each.id for each in instances))
+    wanted = " ".join(shlex.quote(f"Key={key},Value={text}") for key, text in tags.items())
+    odd = (
+        "its tags were changed, and a bastion that starts anew neither finds nor ends it: aws ec2"
+        f" create-tags --resources {ids} --tags {wanted}"
+    )
+    return replace(listed, odd=odd)
 
 
 def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:

@@ -269,7 +269,9 @@ class Ec2World:
             reservation.instances = [one for one in reservation.instances if one.id not in away]
         try:
             page = min(int(given.get("MaxResults", self.page)), self.page)
-            return self._ask(_with(environ, given | {"MaxResults": str(page)}))
+            is_of_ids = any(name.startswith("InstanceId.") for name in given)
+            paged = {} if is_of_ids else {"MaxResults": str(page)}
+            return self._ask(_with(environ, given | paged))
         finally:
             for reservation in self.backend.reservations.values():
                 reservation.instances = reservation.kept

@@ -282,6 +282,35 @@ def test_a_copy_made_by_hand_is_told_and_deleted_with_it(world: Ec2World) -> Non
     assert world.alive() == ()
 
 
+@pytest.mark.parametrize(
+    "removed", [["bastion"], ["Name", "bastion", "pool", "commit", "machines"]]
+)
+def test_an_instance_whose_tags_are_removed_is_told_and_no_leak(
+    world: Ec2World, removed: list[str]
+) -> None:
+    """It runs on, so it is not gone; it is ended with its machine, and forgotten after that."""
+    mine = provider(world)
+    mine.create(batch(2), POOL)
+    world.tick()
+    assert states(mine) == {"gpu-7-0": "running", "gpu-7-1": "running"}
+    first, _ = world.instances()
+    world.backend.delete_tags([first.id], dict.fromkeys(removed))
+    for _ in range(2):
+        told, other = mine.list()
+        assert (told.name, told.state, other.odd) == ("gpu-7-0", "running", "")
+    assert told.odd.endswith(
+        f"aws ec2 create-tags --resources {first.id} --tags Key=bastion,Value=bucket"
+        " Key=pool,Value=gpu Key=commit,Value=7 Key=machines,Value=0-1"
+    )
+    assert states(provider(world)) == {"gpu-7-1": "running"}, "one that starts anew does not know"
+    mine.delete("gpu-7-0")
+    world.tick()
+    assert [each.id for each in world.alive()] == [world.instances()[1].id]
+    assert states(mine) == {"gpu-7-0": "gone", "gpu-7-1": "running"}
+    world.forget_the_dead()
+    assert states(mine) == {"gpu-7-1": "running"}
+
+
 def test_an_instance_with_strange_tags_is_left_alone(world: Ec2World) -> None:
     """What cannot be one of our machines is not listed, so never deleted."""
     mine = provider(world)
