@@ -205,7 +205,7 @@ class HostState:
     idle: str = ""
     """The sign of life that is missing, and for how long; empty while it shows one."""
     unkept: str = ""
-    """Why its output was not kept when that was last tried; empty where it was."""
+    """Why the last attempt to keep its output failed; empty if it succeeded."""
     unsent: str = ""
     """Why its log was not sent when that was last tried; empty where that is not known."""
     hold: Hold | None = None

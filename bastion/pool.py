@@ -66,7 +66,7 @@ class Seen:
     gone: bool
     """Whether it is confirmed deleted."""
     waits: str = ""
-    """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
+    """Why the provider keeps its request waiting, so that nothing exists yet; else empty."""
     prepares: str = ""
     """What its provider still does in it, as pulling its image; its boot begins after that."""
     stuck: str = ""

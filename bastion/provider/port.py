@@ -39,7 +39,9 @@ class Listed:
     state: State
     zone: str = ""
     text: str = ""
-    """The provider's own words about the state, as why it still waits; empty if it has none."""
+    """
+    The provider's own words about the state, such as why it still waits; empty if it has none.
+    """
     prepares: str = ""
     """What is still done in it before it can boot, as pulling its image; empty if nothing is."""
     stuck: str = ""

@@ -151,7 +151,7 @@ class HostStart:
             self.pass_barrier(now)
 
     def _prepare(self, launch: Launch, job: Job, start: Start) -> Prepared:
-        """Prepare it, in a lane; its users are told what the store does not give this machine."""
+        """Prepare it, in a lane; its users are told if this machine cannot read the bucket."""
 
         def tell(text: str) -> None:
             if not self._waits():

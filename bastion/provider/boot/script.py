@@ -109,7 +109,7 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "ORPHAN": f"{max(60, int(pool.orphan_timeout_s))}",
         "HALTS": shlex.quote(_HALTS.get(_CLOUDS.get(pool.provider, ""), "")),
         "STAYS": "yes" if boot.stays else "",
-        "SAID": json.dumps(said, separators=(",", ":")),  # one line, so it ends no here-document
+        "SAID": json.dumps(said, separators=(",", ":")),  # one line: it ends no here-document
         "BOOTSTRAP": bootstrap(*(("pod_role",) if pool.provider == "kubernetes" else ())),
     }
     # In a single pass: an inserted text may itself look like a placeholder.

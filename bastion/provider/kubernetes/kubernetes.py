@@ -52,7 +52,7 @@ Time for removing leftovers within one list. If each removal takes half a minute
 webhook of the cluster that does not answer, the list of a large pool would take an hour.
 """
 END_S = 2
-"""Between the signal and the end of a machine that is deleted: nothing is running there."""
+"""Between the signal and the end of a deleted machine: nothing is running there."""
 MOST_EVENTS = 10_000
 """Of one list. A namespace keeps those of an hour."""
 _VERBS = ("create", "delete", "list", "update")
