@@ -108,7 +108,9 @@ class Root:
     bucket: str = ""
     """The bucket's own name; empty only in an uncommitted root of an older schema."""
     address: str = ""
-    """Where it was last led: the bucket to which its machines report. Empty: not yet known."""
+    """Where it was last led: the bucket to which its machines report. Empty: not told yet."""
+    build: str = ""
+    """The build of Bastion that leads, or led last: another may not read what it commits."""
     epoch: int
     seq: int
     now: float
@@ -166,8 +168,8 @@ class Held:
     root: Root
     version: Version
     modified_at: float
-    older: bytes = b""
-    """The bytes read if an older Bastion wrote them: it cannot read what is committed next."""
+    data: bytes = field(default=b"", repr=False, compare=False)
+    """What was read; empty if it was committed here."""
 
     def time_after(self, passed_s: float) -> float:
         """
@@ -227,21 +229,20 @@ class RootWriter:
             if error.hint:
                 raise
             raise RecordError(error.message, hint=_WAY_BACK) from error
-        older = found.data if is_older(found.data) else b""
-        return Held(root=root, version=found.version, modified_at=found.modified_at, older=older)
+        return Held(
+            root=root, version=found.version, modified_at=found.modified_at, data=found.data
+        )
 
-    def keep_older(self, held: Held) -> None:
+    def keep_as_read(self, held: Held) -> None:
         """
-        Copy a root that an older Bastion wrote as it is, so that the older one can restore it.
+        Copy a root as it was read: the build that wrote it can restore that.
 
         Raises:
             StoreError: The bucket is out of reach, or the write is in doubt.
         """
-        if not held.older:
-            return
         date = time.strftime("%Y-%m-%d", time.gmtime(held.root.now))
-        with suppress(ConflictError):  # The hourly copy of this same commit.
-            create_same(self._store, layout.snapshot(date, held.root.seq), held.older)
+        with suppress(ConflictError):  # The hourly copy of this very commit.
+            create_same(self._store, layout.snapshot(date, held.root.seq), held.data)
 
     def a_trace(self) -> str:
         """
@@ -399,12 +400,6 @@ def decode_root(
         return root
     jobs = {name: _with_gang(job, root.gangs, key=key) for name, job in root.jobs.items()}
     return replace(root, jobs=jobs, gangs={})
-
-
-def is_older(data: bytes, *, schema: migrate.Schema = migrate.ROOT) -> bool:
-    """Whether a root that can be decoded has an older schema than what is committed now."""
-    found = migrate.schema_of(_plain_bytes(data))
-    return found is not None and found < schema.current
 
 
 def as_kept(job: JobRecord) -> JobRecord:

@@ -18,6 +18,7 @@ from bastion.metrics.meter import NO_METER, Meter
 from bastion.metrics.metered_store import MeteredStore
 from bastion.profile import as_url
 from bastion.provider.agent_environment import has_own_credentials
+from bastion.provider.build import build_digest
 from bastion.provider.machine_folder import started
 from bastion.provider.open import INSTALLS, open_provider
 from bastion.provider.own_hosts.resolve import hosts_named_twice
@@ -299,4 +300,5 @@ def _candidate(settings: ServeSettings) -> Candidate:
         pid=os.getpid(),
         pid_started=float(started(os.getpid())),
         ttl_s=settings.pace.ttl_s,
+        build=build_digest(),
     )

@@ -38,6 +38,8 @@ class Candidate:
     pid: int
     pid_started: float
     ttl_s: float
+    build: str = ""
+    """Identifies this build of Bastion."""
 
 
 class Election:
@@ -126,7 +128,8 @@ class Election:
         if trace := self._writer.a_trace():
             return self._read_again(trace)
         bucket = drawn_bucket_name(self._nonce())
-        root = Root(bucket=bucket, epoch=0, seq=0, now=0.0, write_id=self._nonce())
+        mine = self._candidate.build
+        root = Root(bucket=bucket, build=mine, epoch=0, seq=0, now=0.0, write_id=self._nonce())
         try:
             return self._writer.commit(root, over=None)
         except FencedError as error:
@@ -162,12 +165,14 @@ class Election:
     def _take(self, held: Held) -> Held:
         old = held.root
         self._refuse_copy(old)
-        self._writer.keep_older(held)
+        if old.build != self._candidate.build:
+            self._writer.keep_as_read(held)
         now = max(old.now, held.modified_at)
         root = replace(
             old,
             bucket=old.bucket or self._old_name or drawn_bucket_name(self._nonce()),
             address=self._address or old.address,
+            build=self._candidate.build,
             epoch=old.epoch + 1,
             seq=old.seq + 1,
             now=now,

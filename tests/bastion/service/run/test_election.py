@@ -38,10 +38,11 @@ class Town:
         pid: int = 1,
         address: str = "",
         is_moved: bool = False,
+        build: str = "",
     ) -> Election:
         """A bastion that is a candidate."""
         candidate = Candidate(
-            holder=holder, host=host, boot=boot, pid=pid, pid_started=0.0, ttl_s=30.0
+            holder=holder, host=host, boot=boot, pid=pid, pid_started=0.0, ttl_s=30.0, build=build
         )
         return Election(
             RootWriter(self.store, self.clock),
@@ -191,37 +192,40 @@ def test_a_root_that_cannot_be_decoded_is_left_alone() -> None:
     assert found.data == b'{"schema": 99}'
 
 
-def test_a_root_of_an_older_bastion_is_kept_as_it_was() -> None:
-    """It cannot read what is committed from then on; with the copy there is a way back to it."""
+def test_a_root_of_another_build_is_kept_as_it_was() -> None:
+    """That build may not read what is committed from then on; with the copy it has a way back."""
     town = Town()
     town.alive = False
-    old = town.election().try_once()
+    town.election(build="old").try_once()
+    old = town.election(build="old").try_once()
+    assert not town.store.list(layout.SNAPSHOTS), "one of the same build needs no copy"
     found = town.store.read(layout.ROOT)
     assert found is not None
-    assert not town.store.list(layout.SNAPSHOTS), "one of the current schema needs no copy"
-    data = found.data.replace(b'{"schema":4,', b'{"schema":3,')
-    assert data != found.data
-    town.store.swap(layout.ROOT, data, if_version=found.version)
     for _ in range(2):
-        town.election().try_once()
+        town.election(build="new").try_once()
     (entry,) = town.store.list(layout.SNAPSHOTS)
     assert entry.key == layout.snapshot("2023-11-14", old.root.seq)
     kept = town.store.read(entry.key)
     assert kept is not None
-    assert kept.data == data
+    assert kept.data == found.data
+
+
+def test_a_root_that_names_no_build_is_kept_as_it_was() -> None:
+    """It is of an older version, of whichever schema."""
+    town = Town()
+    town.alive = False
+    town.election().try_once()
+    town.election(build="new").try_once()
+    assert len(town.store.list(layout.SNAPSHOTS)) == 1
 
 
 def test_an_hourly_copy_of_the_same_commit_stands() -> None:
     """It is the same root, compressed otherwise."""
     town = Town()
     town.alive = False
-    old = town.election().try_once()
-    found = town.store.read(layout.ROOT)
-    assert found is not None
-    data = found.data.replace(b'{"schema":4,', b'{"schema":3,')
-    town.store.swap(layout.ROOT, data, if_version=found.version)
+    old = town.election(build="old").try_once()
     town.store.create(layout.snapshot("2023-11-14", old.root.seq), b"the same")
-    assert town.election().try_once().root.epoch == 2
+    assert town.election(build="new").try_once().root.epoch == 2
 
 
 def test_a_wrong_clock_does_not_enter_root() -> None:
