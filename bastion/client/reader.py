@@ -292,13 +292,13 @@ class Reader(EventReader):
         from bastion.client.look.told_reason import settled, why_of
 
         job = settled(lambda: self.job(name, project=project), self.clock)
-        return why_of(job, "" if job.has_ended else self._quota_problem())
+        return why_of(job, None if job.has_ended else self._status())
 
-    def _quota_problem(self) -> str:
+    def _status(self) -> StatusView | None:
         try:
-            return self.status().quota_problem
-        except NotFoundError:  # nothing is in force, and no bastion has reported so yet
-            return ""
+            return self.status()
+        except NotFoundError:  # nothing is in force, and no bastion has said so yet
+            return None
 
     def pool(self) -> PoolsView:
         """

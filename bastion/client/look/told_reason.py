@@ -19,6 +19,7 @@ from bastion.value import replace
 
 if TYPE_CHECKING:
     from bastion.client.look.job_line import JobLine
+    from bastion.client.status.status_view import StatusView
 
 REASON_S = 1.0
 """Views are published within a second of a commit; if none comes, there may be no bastion."""
@@ -84,12 +85,15 @@ def _text_at(now: float, row: Row) -> str | None:
     return text(reason, now) if text(reason, row.as_of) == row.text else None
 
 
-def why_of(job: JobView, quota_problem: str) -> Why:
-    """Return what a view of `job` says about its state."""
+def why_of(job: JobView, status: StatusView | None) -> Why:
+    """Return what a view of `job` tells of its state; `status` is the bastion's, if it has one."""
+    has_quota = status is None or status.has_quota
+    soon = "the next cycle of the scheduler will say more"
+    unsaid = soon if has_quota else "nothing starts while no quota file is in force"
     return Why(
         job=job.id,
         state=job.state,
-        text=job.text or f"{job.state}; the next cycle of the scheduler will say more",
+        text=job.text or f"{job.state}; {unsaid}",
         reason=job.reason,
         estimated_at=job.estimated_at,
         confidence=job.confidence,
@@ -97,5 +101,6 @@ def why_of(job: JobView, quota_problem: str) -> Why:
         margin_s=job.margin_s,
         confidence_text=job.confidence_text,
         as_of=job.as_of,
-        quota_problem=quota_problem,
+        quota_problem="" if status is None or job.has_ended else status.quota_problem,
+        has_quota=has_quota,
     )

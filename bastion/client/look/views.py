@@ -368,7 +368,9 @@ class Why:
     margin_s: float = 0.0
     confidence_text: str = ""
     quota_problem: str = ""
-    """Why the newest quota file is not in force; also empty once the job has ended."""
+    """Why the newest quota file is not in force; empty too once the job has ended."""
+    has_quota: bool = True
+    """Whether a quota file is in force, be it the newest or the last good one."""
 
     def __repr__(self) -> str:
         return _told(self.job, self.state, self.text)

@@ -111,9 +111,12 @@ class AdminFile:
         self.trouble = ""
         """Why it is unknown whether there is a newer file."""
         self.text = ""
+        self.last_good = ""
+        """What is in force; until something is, what was for the version that led before."""
 
     def adopt(self, text: str) -> bool:
-        """Put `text` in force again unless this version refuses it; return whether it did."""
+        """Put `text` in force again unless this version refuses it; return whether it is."""
+        self.last_good = text
         self.problem = _problem_of(self._parse, text)
         if not self.problem:
             self.text = text
@@ -156,7 +159,7 @@ class AdminFile:
         if self.problem:
             return False
         is_new = text != self.text
-        self.text = text
+        self.text = self.last_good = text
         return is_new
 
     def _read(self) -> None:
@@ -250,6 +253,8 @@ class AdminFiles:
         self._clock = clock
         self._every_s = every_s
         self._next_at = 0.0
+        self._told: tuple[str, ...] = ()
+        """The problems of the last look."""
         self.quota: Quota | None = None
         self.config = Config(pools={})
 
@@ -272,7 +277,6 @@ class AdminFiles:
         now = self._clock.monotonic()
         if now < self._next_at:
             return False
-        problems = self.problems
         is_new = False
         if self._quota_file.refresh():
             self.quota = parse(self._quota_file.text)
@@ -283,7 +287,8 @@ class AdminFiles:
         ended_at = self._clock.monotonic()
         cost_s = min(COST_SHARE * (ended_at - now), LONGEST_S)
         self._next_at = ended_at + max(self._every_s, cost_s)
-        return is_new or problems != self.problems
+        told, self._told = self._told, self.problems
+        return is_new or told != self._told
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -311,13 +316,13 @@ class AdminFiles:
 
     @property
     def quota_text(self) -> str:
-        """The quota file in force."""
-        return self._quota_file.text
+        """The last good quota file: in force, unless it is another version's."""
+        return self._quota_file.last_good
 
     @property
     def config_text(self) -> str:
-        """The configuration in force."""
-        return self._config_file.text
+        """The last good configuration: in force, unless it is another version's."""
+        return self._config_file.last_good
 
     @property
     def rules(self) -> Rules:

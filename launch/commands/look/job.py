@@ -215,9 +215,9 @@ def _tell_why(session: Session, why: Why) -> None:
         rest = f": {GONE}"
     lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}{rest}"]
     if why.quota_problem:
-        lines.append(
-            f"the newest quota file is not in force, the last valid one is: {why.quota_problem}"
-        )
+        newest = "the newest quota file is not in force, the last valid one is"
+        in_force = newest if why.has_quota else "no quota file is in force"
+        lines.append(f"{in_force}: {why.quota_problem}")
     if start := _start(why, session):
         lines.append(f"starts about {start}")
     write_lines([part for line in lines for part in out.prose(line)])

@@ -508,13 +508,20 @@ def test_why_is_the_reason_with_its_numbers() -> None:
         "queue",
         {"jobs": [row(JOB, estimated_at=NOW + 99, sure="limits"), row("new-012", text="")]},
     )
+    publish(store, "status", {"leader": "b", "quota": {"in_force": True}})
     why = client.why("train")
     assert (why.text, why.reason) == ("behind two jobs", {"kind": "behind"})
     assert (why.estimated_at, why.confidence) == (NOW + 99, "limits")
     assert client.why("new-012").text == "queued; the next cycle of the scheduler will say more"
     assert client.why("train").quota_problem == ""
-    publish(store, "status", {"leader": "b", "quota": {"problem": "line 3: bad"}})
+    bad = {"problem": "line 3: bad"}
+    publish(store, "status", {"leader": "b", "quota": {"in_force": True, **bad}})
     assert client.why("train").quota_problem == "line 3: bad"
+    assert client.why("new-012").text == "queued; the next cycle of the scheduler will say more"
+    publish(store, "status", {"leader": "b", "quota": {"in_force": False, **bad}})
+    why = client.why("new-012")
+    assert why.text == "queued; nothing starts while no quota file is in force"
+    assert (why.has_quota, why.quota_problem) == (False, "line 3: bad")
 
 
 def test_nothing_published_yet_is_told() -> None:

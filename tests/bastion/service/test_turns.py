@@ -470,6 +470,26 @@ def test_a_broken_quota_file_changes_nothing() -> None:
     assert status["quota"]["problem"] == ""
 
 
+def test_files_that_another_version_had_in_force_stay_in_root() -> None:
+    """A version that refuses them says so in its log; that one has them in force again."""
+    rig = Rig()
+    rig.turn(2)
+    said: list[str] = []
+    rig.journal.note = lambda line, **_: said.append(line)  # type: ignore[method-assign]
+    newer = f"newer = 1\n{QUOTA}", f"newer = 1\n{CONFIG}"
+    rig.put(layout.QUOTA, newer[0])
+    rig.put(layout.CONFIG, newer[1])
+    held = json.loads(rig.bucket.read(layout.ROOT).data)  # type: ignore[union-attr]
+    rig.put(layout.ROOT, json.dumps(held | {"quota_text": newer[0], "config_text": newer[1]}))
+    rig.leader = rig.take("other")
+    rig.turn(2)
+    assert (rig.root.quota_text, rig.root.config_text) == newer
+    assert [line.partition(": ")[0] for line in said if "not in force" in line] == [
+        "quota file not in force",
+        "configuration not in force",
+    ]
+
+
 def test_a_broken_config_keeps_the_pools() -> None:
     """A bad `config/bastion.toml` is said and not used; machines stay as they are."""
     rig = Rig()

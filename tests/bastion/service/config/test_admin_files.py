@@ -59,6 +59,22 @@ def test_contents_that_this_version_refuses_are_not_adopted() -> None:
     assert len(made.problems) == 2
 
 
+def test_contents_that_this_version_refuses_are_kept_until_others_are_in_force() -> None:
+    """The version that reads them goes on with them; that they are not in force now is news."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.QUOTA, b"[newer]")
+    store.create(layout.CONFIG, b"newer = 1")
+    made = files(store)
+    made.adopt(root(quota_text="[newer]", config_text="newer = 1"))
+    assert made.refresh(), "it is to be told"
+    assert not made.refresh(), "once"
+    assert (made.quota_text, made.config_text) == ("[newer]", "newer = 1")
+    store.delete(layout.CONFIG)
+    store.create(layout.CONFIG, CONFIG.encode())
+    assert made.refresh()
+    assert made.config_text == CONFIG
+
+
 def test_hosts_of_two_names_are_a_problem_and_what_was_in_force_stays() -> None:
     """A new file that names one host twice is not in force; one that was in force is adopted."""
     store = MemoryStore(lambda: 0.0)
