@@ -122,6 +122,12 @@ def standing(
     return Taken(claim=found.claim, launch=launch_of())
 
 
+_OLD_AGENT = (
+    "the agent of this machine is older than the launch; drain the machine: its agent is upgraded"
+    " once no job runs there"
+)
+
+
 class Launches:
     """The specs of launches; the latest few are cached, as the hosts of a gang start together."""
 
@@ -150,6 +156,8 @@ class Launches:
             record = decode(SpecRecord, found.data, key=key)
         except NotFoundError:
             return f"{key} is missing: there is nothing to start"
+        except ForeignRecordError as error:
+            return f"{error.message}; {_OLD_AGENT}"
         except RecordError as error:
             return error.in_a_line
         with self._lock:

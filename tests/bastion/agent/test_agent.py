@@ -285,6 +285,23 @@ def test_a_missing_spec_is_a_failed_set_up() -> None:
     assert layout.spec("vision", "launch-abc") in end.detail
 
 
+def test_a_spec_of_a_newer_version_is_a_failed_set_up() -> None:
+    """It may ask for what this agent does not do, and says which side is to be upgraded."""
+    rig = Rig()
+    key = layout.spec("vision", "launch-abc")
+    rig.memory.create(key, b'{"schema":1,"newer":1}')
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert end.kind == "setup_failed"
+    assert end.detail.startswith(f"{key}: ")
+    assert end.detail.endswith(
+        "; the agent of this machine is older than the launch; drain the machine: its agent is"
+        " upgraded once no job runs there"
+    )
+
+
 def test_a_program_that_does_not_exist_is_a_failed_set_up() -> None:
     """What the keeper says about a program it cannot start reaches the end."""
     rig = Rig(lambda _: Script(setup_failure="no program 'trian'"))
