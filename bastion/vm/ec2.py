@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from bastion.errors import (
 from bastion.provider.aws.calls import call
 from bastion.provider.boot import cloud_init
 from bastion.vm.bastion_vm import BastionVm, State
+from bastion.vm.renewed import renewed
 from bastion.vm.script import startup_script
 
 MACHINE_TYPE = "t3.small"
@@ -91,14 +93,15 @@ class Ec2Vm:
         """Delete it with its disk; raises what `start` raises."""
         self._ask("terminate_instances", f"delete {self._vm.name}", InstanceIds=[self._id()])
 
-    def upgrade(self) -> None:
+    def upgrade(self) -> BastionVm:
         """
-        Give it the newest script and restart it; jobs continue; raises what `start` raises.
+        See the port; raises what `start` raises.
 
         It is started even if EC2 refuses the script, because a stopped VM leads nothing.
         """
+        vm = renewed(self._vm, self._script())
         self.stop()
-        script = cloud_init(startup_script(self._vm)).encode()
+        script = cloud_init(startup_script(vm)).encode()
         try:
             self._ask(
                 "modify_instance_attribute",
@@ -108,6 +111,17 @@ class Ec2Vm:
             )
         finally:
             self.start()
+        return vm
+
+    def _script(self) -> str:
+        """The user data that it has."""
+        answer = self._ask(
+            "describe_instance_attribute",
+            f"look at the script of {self._vm.name}",
+            InstanceId=self._id(),
+            Attribute="userData",
+        )
+        return b64decode(answer["UserData"].get("Value", "")).decode()
 
     def _find(self) -> Mapping[str, Any] | None:
         """Find the existing instance by its tag, because its ID is stored nowhere."""

@@ -15,6 +15,7 @@ from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce_request import SCOPE, in_project, region_of
 from bastion.provider.gcp.verdicts import Failure, verdict
 from bastion.vm.bastion_vm import BastionVm, State
+from bastion.vm.renewed import renewed
 from bastion.vm.script import startup_script
 
 MACHINE_TYPE = "e2-small"
@@ -95,16 +96,19 @@ class GceVm:
         """Delete it with its disk; raises what `start` raises."""
         self._change("delete")
 
-    def upgrade(self) -> None:
-        """Give it the newest script and restart it; jobs continue; raises what `start` raises."""
+    def upgrade(self) -> BastionVm:
+        """See the port; raises what `start` raises."""
         found = self._made()
-        items = [each for each in found["metadata"].get("items", ()) if each["key"] != _SCRIPT]
+        had = {each["key"]: each["value"] for each in found["metadata"].get("items", ())}
+        vm = renewed(self._vm, had.get(_SCRIPT, ""))
+        items = had | {_SCRIPT: startup_script(vm)}
         body = {
             "fingerprint": found["metadata"]["fingerprint"],
-            "items": [*items, {"key": _SCRIPT, "value": startup_script(self._vm)}],
+            "items": [{"key": key, "value": text} for key, text in items.items()],
         }
         self._change("setMetadata", body=body)
         self._change("start" if self.state() == "stopped" else "reset")
+        return vm
 
     def _get(self) -> Mapping[str, Any] | None:
         instances = self._api.open().instances()

@@ -36,8 +36,15 @@ class Vm(Protocol):
         """Delete it with its disk."""
         ...
 
-    def upgrade(self) -> None:
-        """Give it the newest script, and restart it."""
+    def upgrade(self) -> BastionVm:
+        """
+        Give it the newest script, start it anew, and return what it is now; jobs go on.
+
+        What this VM leaves out stays as it was: an image, where its quota file is, metrics.
+
+        Raises:
+            SpecError: It serves another bucket than this VM.
+        """
         ...
 
 

@@ -69,7 +69,10 @@ def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud
     assert b"leads epoch 1" in log
     here.run("stop", *ZONE)
     assert cloud.vm(NAME).ended == "TERMINATED"
-    here.run("upgrade", *ZONE, IDENTITY, f"--root={here.place.url}")
+    elsewhere = here.run("upgrade", *ZONE, f"--root={here.place.url}-2", check=False)
+    assert f"{NAME} serves {here.place.url}, not {here.place.url}-2" in elsewhere.stderr
+    assert cloud.vm(NAME).ended == "TERMINATED"
+    here.run("upgrade", *ZONE, f"--root={here.place.url}")
     assert cloud.vm(NAME).ended == ""
     refused = here.run("delete", *ZONE, check=False)
     assert "--yes" in refused.stderr

@@ -39,11 +39,15 @@ def register(verbs: Verbs) -> None:
     )
     _add_name(create)
     _add_what(create)
+    _add_shape(create)
     text(create, "--quota_file", "a quota file, put into the bucket first", metavar="FILE")
     upgrade = verbs.add(
         "upgrade",
         renew,
-        text="Jobs go on while it is away, a minute or two.",
+        text=(
+            "Jobs go on while it is away, a minute or two. What no flag says stays as it is: an"
+            " image, where its quota file is, metrics. Interrupted, it may be off: type it again."
+        ),
         example="bastion upgrade --name=shared-bastion --zone=us-central1-a",
     )
     _add_name(upgrade)
@@ -71,19 +75,23 @@ def _add_what(parser: Parser) -> None:
         "of this program, tagged NAME if it has no tag; by default its wheel",
         metavar="REF",
     )
-    text(parser, "--identity", "service account or instance profile it acts as", metavar="ACCOUNT")
-    text(parser, "--machine_type", "by default e2-small or t3.small", metavar="TYPE")
     text(
         parser,
         "--quota_url",
         "of a quota file elsewhere, as gs://PRIVATE/q.toml",
         metavar="URL",
     )
+    number(parser, "--metrics_port", "the bastion answers Prometheus there")
+    text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
+
+
+def _add_shape(parser: Parser) -> None:
+    """What a VM is made with, and keeps for as long as it is."""
+    text(parser, "--identity", "service account or instance profile it acts as", metavar="ACCOUNT")
+    text(parser, "--machine_type", "by default e2-small or t3.small", metavar="TYPE")
     text(parser, "--network", "network at Google, security group at Amazon", metavar="NAME")
     text(parser, "--subnet", "by default the zone's", metavar="NAME")
     number(parser, "--disk", "GiB of its disk", default=20)
-    number(parser, "--metrics_port", "the bastion answers Prometheus there")
-    text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
 
 
 def make(args: argparse.Namespace) -> int:
@@ -93,7 +101,7 @@ def make(args: argparse.Namespace) -> int:
     from bastion.vm.open import open_vm
 
     session = Session(args)
-    vm = _described(session)
+    vm = _checked(_shaped(session))
     if args.quota_file:
         written = read_quota_file(args.quota_file)
         parsed_quota(written, source=args.quota_file)
@@ -111,8 +119,9 @@ def renew(args: argparse.Namespace) -> int:
     from bastion.vm.open import open_vm
 
     session = Session(args)
-    vm = _ready(session, _described(session))
-    open_vm(vm, session.client.clock).upgrade()
+    # It keeps the identity that it was made with.
+    named = _checked(replace(_described(session), identity="-"))
+    vm = open_vm(_ready(session, named), session.client.clock).upgrade()
     what = vm.image or f"version {_version()}"
     note(f"{vm.name} starts anew with {what}; jobs go on meanwhile")
     return exits.OK
@@ -159,21 +168,27 @@ def _named(session: Session) -> BastionVm:
 
 
 def _described(session: Session) -> BastionVm:
-    """The VM that the flags describe."""
+    """The VM with what the flags say that it runs."""
     args = session.args
-    return _checked(
-        replace(
-            _named(session),
-            image=_image(args.image, session.profile, args.name),
-            identity=args.identity or session.profile.identity,
-            machine_type=args.machine_type,
-            quota_url=args.quota_url,
-            network=args.network,
-            subnet=args.subnet,
-            disk_gib=args.disk,
-            metrics_port=args.metrics_port,
-            metrics_host=args.metrics_host,
-        )
+    return replace(
+        _named(session),
+        image=_image(args.image, session.profile, args.name),
+        quota_url=args.quota_url,
+        metrics_port=args.metrics_port,
+        metrics_host=args.metrics_host,
+    )
+
+
+def _shaped(session: Session) -> BastionVm:
+    """The same with what it is made with."""
+    args = session.args
+    return replace(
+        _described(session),
+        identity=args.identity or session.profile.identity,
+        machine_type=args.machine_type,
+        network=args.network,
+        subnet=args.subnet,
+        disk_gib=args.disk,
     )
 
 

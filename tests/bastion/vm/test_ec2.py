@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import ConflictError, NotFoundError, ProviderRefusedError
+from bastion.errors import ConflictError, NotFoundError, ProviderRefusedError, SpecError
 from bastion.vm.bastion_vm import BastionVm
 from bastion.vm.ec2 import Ec2Vm
 from tests.servers.aws.ec2 import PROFILE, REGION, Ec2World, Refusal, connect_to, ec2_server
@@ -72,14 +72,24 @@ def test_it_is_made_stopped_started_and_deleted(world: Ec2World) -> None:
 
 def test_an_upgrade_brings_the_newest_script(world: Ec2World) -> None:
     """The user data are replaced while it is stopped, and it starts anew."""
-    vm(world, digest="old", wheel="wheels/old").create()
+    vm(world, digest="old", wheel="wheels/old", quota_url="s3://private/quota.toml").create()
     world.tick()
-    vm(world, image="123456789012.dkr.ecr.us-east-1.amazonaws.com/bastion:v2").upgrade()
+    now = vm(world, image="123456789012.dkr.ecr.us-east-1.amazonaws.com/bastion:v2").upgrade()
+    assert now.quota_url == "s3://private/quota.toml"
     client = connect_to(world)(REGION)
     (made,) = client.describe_instances()["Reservations"][0]["Instances"]
     kept = client.describe_instance_attribute(InstanceId=made["InstanceId"], Attribute="userData")
     assert b"bastion:v2" in base64.b64decode(kept["UserData"]["Value"])
     assert made["MetadataOptions"]["HttpTokens"] == "required"
+
+
+def test_an_upgrade_of_a_vm_of_another_bucket_leaves_it_on(world: Ec2World) -> None:
+    """It is refused before the VM is stopped."""
+    vm(world).create()
+    world.tick()
+    with pytest.raises(SpecError, match="serves s3://bucket/shared-bastion, not s3://other/x"):
+        vm(world, root_url="s3://other/x").upgrade()
+    assert vm(world).state() == "running"
 
 
 def test_an_upgrade_that_is_refused_leaves_it_on(world: Ec2World) -> None:

@@ -77,7 +77,8 @@ def test_an_upgrade_brings_the_newest_script(server: Compute) -> None:
     metadata = server.vm(VM.name).fields["metadata"]
     metadata["items"].append({"key": "own", "value": "stays"})
     server.clock.sleep(60)
-    vm(server, image="europe-docker.pkg.dev/acme/images/bastion:v2").upgrade()
+    now = vm(server, image="europe-docker.pkg.dev/acme/images/bastion:v2").upgrade()
+    assert now.image.endswith(":v2")
     items = {each["key"]: each["value"] for each in server.vm(VM.name).fields["metadata"]["items"]}
     assert "bastion:v2" in items["startup-script"]
     assert items["own"] == "stays"
