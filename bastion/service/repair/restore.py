@@ -257,7 +257,7 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
     names = (layout.parse_result(entry.key) for entry in _all(store, layout.RESULTS))
     results = frozenset(name for name in names if name is not None)
     answers = dict(_fresh(store, layout.ANSWERS, Answer, copy.now))
-    specs = dict(_fresh(store, layout.SPECS, SpecRecord, copy.now)).values()
+    specs = tuple(_specs(store, answers.values(), results, copy.now))
     starts = tuple(_starts(store, instructions, copy, results))
     cancelled = frozenset(
         job
@@ -381,19 +381,53 @@ def _submitted(
                 yield job
 
 
+def _specs(
+    store: ObjectStore,
+    answers: Iterable[Answer],
+    results: frozenset[tuple[str, str]],
+    since: float,
+) -> Iterator[SpecRecord]:
+    """
+    The specs that were written at `since` or later.
+
+    Those that only a newer version can decode are left out once all of their jobs have ended.
+
+    Raises:
+        ForeignRecordError: A job of one that cannot be decoded may still run.
+    """
+    jobs = {answer.launch: answer.jobs for answer in answers if answer.accepted and answer.launch}
+    for key, data in _since(store, layout.SPECS, since):
+        try:
+            yield decode(SpecRecord, data, key=key)
+        except ForeignRecordError as error:
+            project, launch = layout.parse_spec(key) or ("", "")
+            if launch in jobs and results.issuperset((project, job) for job in jobs[launch]):
+                continue
+            hint = f"first, under the newer version, let {launch} end, or bastion cancel {launch}"
+            raise ForeignRecordError(error.message, hint=hint) from error
+        except RecordError:
+            continue
+
+
 def _fresh(
     store: ObjectStore, prefix: str, kind: type[_T], since: float
 ) -> Iterator[tuple[str, _T]]:
-    """Yield (key, record) of the objects below `prefix` that were written at `since` or later."""
+    """(key, record) of the objects below `prefix` that were written at `since` or later."""
+    for key, data in _since(store, prefix, since):
+        try:
+            yield key, decode(kind, data, key=key)
+        except ForeignRecordError:
+            raise
+        except RecordError:
+            continue
+
+
+def _since(store: ObjectStore, prefix: str, since: float) -> Iterator[tuple[str, bytes]]:
+    """(key, bytes) of the objects below `prefix` that were written at `since` or later."""
     for entry in _all(store, prefix):
         data = _bytes(store, entry.key) if entry.modified_at >= since - SLACK_S else None
         if data is not None:
-            try:
-                yield entry.key, decode(kind, data, key=entry.key)
-            except ForeignRecordError:
-                raise
-            except RecordError:
-                continue
+            yield entry.key, data
 
 
 def _all(store: ObjectStore, prefix: str) -> tuple[Entry, ...]:

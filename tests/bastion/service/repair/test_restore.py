@@ -145,6 +145,27 @@ def test_a_record_of_a_newer_version_stops_a_restore() -> None:
         restoring(rig, key)
 
 
+def test_a_launch_of_a_newer_version_stops_a_restore_until_it_has_ended() -> None:
+    """Going back to the older version needs no more than that its jobs have ended."""
+    rig = Rig()
+    rig.turn(3)
+    key = copied(rig)
+    job = rig.start()
+    spec = layout.spec(rig.job(job).project, rig.job(job).launch)
+    found = rig.bucket.read(spec)
+    assert found is not None
+    rig.put(spec, found.data.decode().replace("{", '{"newer":1,', 1))
+    with pytest.raises(ForeignRecordError, match=f"{spec}: newer: unknown field") as refused:
+        restoring(rig, key)
+    assert refused.value.hint == (
+        f"first, under the newer version, let {job} end, or bastion cancel {job}"
+    )
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(3)
+    assert restoring(rig, key).restored.held == ()
+
+
 def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
     """A job that ran in the copy and again since: its first attempt ended, its second stops."""
     rig = Rig()
