@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     """Returns the body of a change from its `targets`."""
 
 _MAX_TURNS = 20
-"""How often a launch with one idempotency key may be refused and submitted again."""
+"""How often a launch of one idempotency key may be refused and submitted again."""
+_UNKNOWN = (": unknown field", "' is not a verb; the verbs are ")
+"""What a bastion says of what it does not know, and this client does."""
+_OLDER = "the bastion is of an older version than this client: leave that out, or upgrade it first"
 
 
 class Requests:
@@ -196,4 +199,5 @@ def _accepted(answer: Answer) -> Answer:
         from bastion.client.change.busy_error import BusyError
 
         raise BusyError(message, answer.machines)
-    raise RefusedError(message)
+    is_older = any(words in message for words in _UNKNOWN)
+    raise RefusedError(message, hint=_OLDER if is_older else "")

@@ -14,12 +14,15 @@ from bastion.errors import (
     ConflictError,
     InDoubtError,
     NotFoundError,
+    RecordError,
     RefusedError,
     SpecError,
     TimedOutError,
 )
+from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import BundleRef, Job, Launch, Process, Resources
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Version, Written
@@ -266,6 +269,21 @@ def test_a_refusal_is_the_bastions_own_words() -> None:
     bastion.refusals.append("asks for 2000 v4 and there are 1024")
     with pytest.raises(RefusedError, match=r"\Aasks for 2000 v4 and there are 1024\Z"):
         client.launch(launch_of())
+
+
+def test_a_key_that_an_older_bastion_does_not_know_is_told_as_that() -> None:
+    """This client knows it, so the hint says which side is older."""
+    client, _, _, bastion = client_of()
+    with pytest.raises(RecordError) as unknown:
+        decode(LaunchRequest, b'{"schema":1,"launch":{"name":"x","flavour":1}}', key="launch")
+    bastion.refusals.append(unknown.value.message)
+    with pytest.raises(RefusedError, match="flavour: unknown field") as refused:
+        client.launch(launch_of())
+    assert refused.value.hint.startswith("the bastion is of an older version than this client: ")
+    bastion.refusals.append("not now")
+    with pytest.raises(RefusedError) as refused:
+        client.launch(launch_of())
+    assert refused.value.hint == ""
 
 
 def test_submitting_twice_with_one_key_gives_the_same_jobs() -> None:
