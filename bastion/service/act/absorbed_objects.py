@@ -70,7 +70,7 @@ class AbsorbedObjects:
                 )
             )
         for read_bell in bells:
-            self._add(Absorbed(entry=read_bell.ringing.entry, is_aside=read_bell.bell is None))
+            self._add(Absorbed(entry=read_bell.ringing.entry, is_aside=bool(read_bell.problem)))
         for each in misplaced:
             unreadable = each.why if each.is_unreadable else ""
             self._add(Absorbed(entry=each.entry, is_aside=True, unreadable=unreadable))

@@ -66,8 +66,9 @@ class Intake:
     def apply_bell(self, draft: Draft, read_bell: ReadBell, pools: Mapping[str, Pool]) -> None:
         """Apply a bell. A bad one is only logged: the registers hold the same facts."""
         ringing = read_bell.ringing
-        if read_bell.bell is None:
+        if read_bell.problem:
             self._journal.note(f"bell set aside: {read_bell.problem}")
+        if read_bell.bell is None:
             return
         if ringing.machine not in draft.machines:
             self._tell_stranger(ringing.machine, read_bell.bell)

@@ -11,9 +11,12 @@ declares.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import assert_never
 
+from bastion.errors import ForeignRecordError
 from bastion.job import Hold
 from bastion.lifecycle import (
     Event,
@@ -29,6 +32,7 @@ from bastion.lifecycle import (
     HostUnkept,
 )
 from bastion.machine import Machine, MachinePhase, Pool
+from bastion.records.coding.codec import decode
 from bastion.records.reports.facts import (
     Bell,
     BootFailed,
@@ -56,6 +60,32 @@ from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.proofs import Proof, has_host, placed
 from bastion.spec.values.quantity import text_of_amounts
 from bastion.value import replace
+
+MOST_APART = 1000
+"""Facts of a bell that are decoded one by one: a tenth of a second."""
+
+
+def decoded(data: bytes, *, key: str, most_values: int) -> tuple[Bell, str]:
+    """
+    Return a bell with the facts in `data` that this version knows, and what is unknown of it.
+
+    An agent may be newer than its bastion: what it tells that both know must not be lost.
+
+    Raises:
+        RecordError: It cannot be understood, or is of another schema.
+    """
+    try:
+        return decode(Bell, data, key=key, most_values=most_values), ""
+    except ForeignRecordError as error:
+        told = json.loads(data)
+        if len(told.get("facts", ())) > MOST_APART:
+            raise
+        decode(Bell, json.dumps(told | {"facts": []}).encode(), key=key)
+        known: list[Fact] = []
+        for fact in told["facts"]:
+            with suppress(ForeignRecordError):
+                known += decode(Bell, json.dumps(told | {"facts": [fact]}).encode(), key=key).facts
+        return Bell(facts=tuple(known)), f"{error.message}; the rest of it counts"
 
 
 def apply_bell(

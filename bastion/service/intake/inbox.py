@@ -24,6 +24,7 @@ from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.requests.request import BODIES, Body
 from bastion.records.requests.targets import Targets
+from bastion.service.intake.bells import decoded
 from bastion.service.intake.ended_jobs import MOST_AWAITED, Awaited, FinalRecords
 from bastion.service.intake.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share
 from bastion.service.intake.proofs import Proof
@@ -74,7 +75,7 @@ class ReadRequest:
 
 @value
 class ReadBell:
-    """A bell with its facts, or with its problem."""
+    """A bell with its facts, with its problem, or with both where only some are understood."""
 
     ringing: Ringing
     bell: Bell | None = None
@@ -380,10 +381,11 @@ class InboxReader:
             if found is None or isinstance(found, _Unread):
                 return found
             key = ringing.entry.key
-            bell = decode(Bell, found.data, key=key, most_values=REQUEST_VALUES)
+            bell, unknown = decoded(found.data, key=key, most_values=REQUEST_VALUES)
         except RecordError as error:
             return ReadBell(ringing=ringing, problem=error.message)
-        return ReadBell(ringing=ringing, bell=bell, proof=prove(ringing, bell))
+        proof = prove(ringing, bell)
+        return ReadBell(ringing=ringing, bell=bell, problem=unknown, proof=proof)
 
     def _object(self, entry: Entry, limit_bytes: int) -> Object | _Unread | None:
         """

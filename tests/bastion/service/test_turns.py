@@ -470,6 +470,20 @@ def test_a_broken_quota_file_changes_nothing() -> None:
     assert status["quota"]["problem"] == ""
 
 
+def test_a_bell_of_a_newer_agent_counts_and_is_set_aside() -> None:
+    """The bastion may have gone back to an older version; what both know is not lost."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    number = layout.bell(agent.name, agent.life, 10**6)
+    facts = b'[{"kind":"newer"},{"kind":"health","unwell":"its disk is full"}]'
+    rig.bucket.create(number, b'{"schema":1,"facts":%s}' % facts)
+    rig.turn(3)
+    assert rig.root.machines[agent.name].unwell == "its disk is full"
+    assert [entry.key for entry in rig.bucket.list(layout.ASIDE)] == [layout.aside(number)]
+    assert not rig.bucket.list(number)
+
+
 def test_files_that_another_version_had_in_force_stay_in_root() -> None:
     """A version that refuses them says so in its log; that one has them in force again."""
     rig = Rig()

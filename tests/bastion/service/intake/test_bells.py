@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from bastion.errors import RecordError
 from bastion.job import Claim, End
 from bastion.machine import Batch, Machine, MachinePhase, Pool
+from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import (
     Bell,
@@ -24,7 +26,7 @@ from bastion.records.reports.facts import (
 from bastion.records.requests.inbox import Ringing
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
-from bastion.service.intake.bells import apply_bell, record_alive
+from bastion.service.intake.bells import MOST_APART, apply_bell, decoded, record_alive
 from bastion.service.intake.proofs import Proof
 from bastion.store import Entry, Version
 from quota import Amounts
@@ -35,6 +37,7 @@ OF = HostFact(project="blue", job="train-1", attempt=1, nonce="n", replica=0, ho
 HELLO = Hello(
     resources=Amounts({"h100": 8}), address="a", hostname="h", version="1", labels={"x": "y"}
 )
+NEWER = b'{"kind":"newer","by":2}'
 POOLS = {
     "p": Pool(name="p", provider="local", resources=Amounts({"h100": 8}), max_machines=1),
 }
@@ -238,3 +241,36 @@ def test_a_bell_that_is_only_listed_is_a_sign_of_life() -> None:
     record_alive(made, rung(MACHINE, 2, 9))
     record_alive(made, rung("stranger", 2, 9))
     assert not made.is_changed
+
+
+def test_what_a_newer_agent_tells_too_costs_nothing_else() -> None:
+    """Facts of an unknown kind, or with an unknown field, are left out and named."""
+    drained = encode(Drained(of=OF))
+    odd = encode(Heartbeat()).replace(b"}", b',"newer":1}')
+    data = b'{"schema":1,"facts":[%s,%s,%s,%s]}' % (NEWER, encode(HELLO), odd, drained)
+    bell, unknown = decoded(data, key="b", most_values=100)
+    assert bell.facts == (HELLO, Drained(of=OF))
+    assert unknown.startswith("b: facts.0.kind: unknown (found 'newer'); facts.2.")
+    assert unknown.endswith("; the rest of it counts")
+    assert decoded(encode(bell), key="b", most_values=100) == (bell, "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema":2,"facts":[]}',
+        b'{"schema":1,"newer":1,"facts":[]}',
+        b'{"schema":1,"newer":1}',
+        b'{"schema":1,"facts":[%s]}' % b",".join([NEWER] * (MOST_APART + 1)),
+    ],
+)
+def test_a_bell_of_another_form_tells_nothing(data: bytes) -> None:
+    """What a fact in it means is not known; and many facts take too long to tell apart."""
+    with pytest.raises(RecordError):
+        decoded(data, key="b", most_values=10_000)
+
+
+def test_a_bell_that_breaks_a_rule_tells_nothing() -> None:
+    """A fact of our own version that is wrong is a bug's, beside whatever it is told."""
+    with pytest.raises(RecordError, match=r"facts\.0\.of: missing"):
+        decoded(b'{"schema":1,"facts":[{"kind":"drained"},%s]}' % NEWER, key="b", most_values=100)
