@@ -261,7 +261,7 @@ def test_what_a_newer_agent_tells_too_costs_nothing_else() -> None:
         b'{"schema":2,"facts":[]}',
         b'{"schema":1,"newer":1,"facts":[]}',
         b'{"schema":1,"newer":1}',
-        b'{"schema":1,"facts":[%s]}' % b",".join([NEWER] * (MOST_APART + 1)),
+        b'{"schema":1,"facts":[%s]}' % b",".join([encode(Heartbeat())] * MOST_APART + [NEWER]),
     ],
 )
 def test_a_bell_of_another_form_tells_nothing(data: bytes) -> None:
