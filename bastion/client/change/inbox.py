@@ -30,7 +30,7 @@ from bastion.errors import (
     StoreRefusedError,
     TimedOutError,
 )
-from bastion.records.coding.codec import decode, encode, encode_request
+from bastion.records.coding.codec import decode_known, encode, encode_request
 from bastion.records.keys import layout
 from bastion.records.requests.answer import Answer
 from bastion.store.port import ObjectStore
@@ -200,7 +200,7 @@ class Inbox:
             StoreError: The bucket is unreachable.
         """
         data = self._read(ref.answer_key)
-        return None if data is None else decode(Answer, data, key=ref.answer_key)
+        return None if data is None else decode_known(Answer, data, key=ref.answer_key)
 
     def is_waiting(self, ref: RequestRef) -> bool:
         """
@@ -219,7 +219,7 @@ class Inbox:
             self._outage.met(error)
             return None
         self._outage.over()
-        return None if data is None else decode(Answer, data, key=ref.answer_key)
+        return None if data is None else decode_known(Answer, data, key=ref.answer_key)
 
     def _read(self, key: str) -> bytes | None:
         return _bytes(self._store, key)

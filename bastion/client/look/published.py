@@ -174,13 +174,13 @@ class Published(ViewReader):
         return str(self._view("pool").get("bucket") or "")
 
     def result(self, project: str, job: str) -> JobView | None:
-        """Return the final record of a job, or None while it has none."""
-        from bastion.records.coding.codec import decode
+        """The final record of a job, or None while it has none."""
+        from bastion.records.coding.codec import decode_known
         from bastion.records.requests.result import Result
 
         key = layout.result(project, job)
         data = self._bytes(key)
-        return None if data is None else job_of_result(decode(Result, data, key=key))
+        return None if data is None else job_of_result(decode_known(Result, data, key=key))
 
     def has_launch(self, project: str, launch: str) -> bool:
         """Whether there was ever a launch with this id."""
@@ -216,7 +216,7 @@ class Published(ViewReader):
         """Return an active job or array from root while no view shows it yet."""
         from bastion.array import ArrayRecord
         from bastion.job import state_of
-        from bastion.records.coding.codec import decode
+        from bastion.records.coding.codec import decode_known
 
         root = self._json(layout.ROOT) or {}
         found = _record(root, job)
@@ -226,7 +226,7 @@ class Published(ViewReader):
         row = root.get("arrays", {}).get(job if tasks is None else tasks[0])
         if row is None:
             return None
-        record = decode(ArrayRecord, json.dumps(row).encode(), key=layout.ROOT)
+        record = decode_known(ArrayRecord, json.dumps(row).encode(), key=layout.ROOT)
         own = (_record(root, each) for each in root.get("jobs", {}) if name_is_of(each, record.id))
         states = (state_of(job) for job in own if job is not None)
         array = array_of_record(record, states)
@@ -388,14 +388,14 @@ class _About:
 
 def _record(root: dict[str, Any], job: str) -> JobRecord | None:
     from bastion.job import JobRecord
-    from bastion.records.coding.codec import decode
+    from bastion.records.coding.codec import decode_known
 
     row = root.get("jobs", {}).get(job)
     if row is None:
         return None
     if row.get("gang"):
         row = {**row, "gang": root.get("gangs", {}).get(row["gang"][0], row["gang"])}
-    return decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
+    return decode_known(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
 
 
 def name_is_of(job: str, array: str) -> bool:

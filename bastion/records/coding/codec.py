@@ -184,6 +184,40 @@ def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = N
     return record
 
 
+def decode_known(kind: type[_T], data: bytes, *, key: str) -> _T:
+    """
+    Decode a record to show it: fields that only a newer version knows are left out.
+
+    Nothing may be started, ended or sent again by what is left.
+
+    Raises:
+        ForeignRecordError: It has another schema, or an unknown `kind`.
+        RecordError: It is malformed.
+    """
+    while True:
+        try:
+            return decode(kind, data, key=key)
+        except ForeignRecordError as error:
+            record = json.loads(data)
+            if not _drop_unknown(record, error.__cause__):
+                raise
+            data = json.dumps(record).encode()
+
+
+def _drop_unknown(record: Any, error: Any) -> bool:
+    """Drop the unknown fields that `error` names from `record`; whether there were any."""
+    found = False
+    for detail, path in _meant(error):
+        if detail["type"] not in _UNKNOWN_FIELD:
+            continue
+        at = record
+        for part in path[:-1]:
+            at = at[part]
+        del at[path[-1]]
+        found = True
+    return found
+
+
 def _has_more_values(data: bytes, most: int) -> bool:
     """Whether the JSON in `data` has more values than `most`; False if it is not JSON."""
     from pydantic_core import from_json

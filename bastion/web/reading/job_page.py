@@ -13,7 +13,7 @@ from bastion.client.look.rows import job_of_result
 from bastion.client.look.views import JobView
 from bastion.errors import BastionError, NotFoundError, SpecError, StoreError
 from bastion.job import PastAttempt
-from bastion.records.coding.codec import decode
+from bastion.records.coding.codec import decode_known
 from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.result import Result
@@ -140,7 +140,7 @@ class Jobs:
             found = self._store.read(key)
         except NotFoundError:
             return None
-        return None if found is None else decode(Result, found.data, key=key)
+        return None if found is None else decode_known(Result, found.data, key=key)
 
     def _task(self, board: Board, project: str, name: str) -> JobView | None:
         """Return a task that has neither a row nor a record of its own, from its array."""

@@ -427,6 +427,17 @@ def test_a_launch_is_cancelled_whole() -> None:
     assert bastion.taken[0][1] == JobsRequest(targets=tuple(jobs))
 
 
+def test_a_final_record_of_a_newer_bastion_is_shown() -> None:
+    """The bastion may have been upgraded while this client waited."""
+    client, store, _, _ = client_of()
+    end(store, JOB)
+    key = layout.result("blue", JOB)
+    found = store.read(key)
+    assert found is not None
+    store.swap(key, found.data.replace(b"{", b'{"newer":1,', 1), if_version=found.version)
+    assert client.job(JOB).text == "exited with code 0"
+
+
 def test_what_has_ended_is_not_cancelled() -> None:
     """Nothing is asked for jobs that are over, so a list that is a little old does no harm."""
     client, store, _, bastion = client_of()

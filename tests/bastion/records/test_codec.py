@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bastion.errors import ForeignRecordError, RecordError, SpecError
+from bastion.job import OutcomeKind, PastAttempt
 from bastion.machine import Batch
-from bastion.records.coding.codec import decode, encode, plain
+from bastion.records.coding.codec import decode, decode_known, encode, plain
 from bastion.records.reports.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import JobsRequest
@@ -182,6 +183,47 @@ def test_spoilt_is_told_from_foreign_in_a_union_too(instruction: bytes, is_forei
     with pytest.raises(RecordError) as caught:
         decode(Batch, b'{"number":1,"life":1,"instructions":[%s]}' % instruction, key="k")
     assert isinstance(caught.value, ForeignRecordError) is is_foreign
+
+
+def test_what_is_shown_is_read_without_what_a_newer_version_added() -> None:
+    """A program that waits for a job is not ended by an upgrade of the bastion, at any depth."""
+    past = PastAttempt(
+        number=1, nonce="n", admitted_at=1.0, started_at=2.0, ended_at=3.0, kind=OutcomeKind.LOST
+    )
+    result = Result(
+        id="j",
+        project="p",
+        user="u",
+        launch="l",
+        name="n",
+        outcome="lost",
+        text="gone",
+        submitted_at=1.0,
+        ended_at=3.0,
+        past=(past,) * 150,
+    )
+    written = json.loads(encode(result)) | {"newer": {"a": [1]}}
+    for each in written["past"]:
+        each["newer"] = None
+    data = json.dumps(written).encode()
+    with pytest.raises(ForeignRecordError):
+        decode(Result, data, key="k")
+    assert decode_known(Result, data, key="k") == result
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema":2,"ulid":"u","verb":"cancel","accepted":true}',
+        b'{"schema":1,"ulid":"u","verb":"cancel","newer":1}',
+        b'{"schema":1,"ulid":7,"verb":"cancel","accepted":true,"newer":1}',
+        b"{",
+    ],
+)
+def test_what_is_shown_is_not_guessed(data: bytes) -> None:
+    """Another schema, and what lacks or breaks what this version needs, is refused as ever."""
+    with pytest.raises(RecordError):
+        decode_known(Answer, data, key="k")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"nul", b'"\\ud800"'])
