@@ -87,7 +87,7 @@ def test_a_partition_starts_nothing_twice(tmp_path: Path) -> None:
         gang = ("--replicas=2", "--resources=h100=8", "--project_id=blue", "--user_id=bob")
         words = ("launch", "-q", *gang, "--shell", "--", "echo $BASTION_REPLICA_INDEX")
         waiting = on.run(*words).stdout.strip()
-        back = f"waits for {first['name']} to be back in use"
+        back = f"waits for {first['name']} to be back in service"
         until(lambda: back in why(on, waiting), "the gang is told of the silent host")
         assert f"runs on machine {first['name']}, whose agent was heard 2m" in why(on, job)
         while len(attempts := {attempt for attempt, _ in lived(ticks)}) < 2:

@@ -91,13 +91,13 @@ def _without_share(quota: Quota, project: str, gang: Mapping[str, Request]) -> l
     if kept is not None:
         return [
             f"jobs.{kept}.borrow: false is not possible for a job that asks for nothing under"
-            " quota: it has no share to stand on; submit it without --no_borrow"
+            " quota: it can only borrow; submit it without --no_borrow"
         ]
     if quota.project(project).borrow:
         return []
     place = quota.place("project_options", project, "borrow")
     return [
-        f"jobs.{next(iter(gang))}: asks for nothing under quota, so it has no share to stand on,"
+        f"jobs.{next(iter(gang))}: asks for nothing under quota, so it can only borrow,"
         f" and {project} does not borrow; charge it to another project, or an admin changes {place}"
     ]
 

@@ -139,7 +139,7 @@ def _of_shelf(draft: Draft, job: JobRecord, part: Part, shelf: Shelf) -> Machine
     number = shelf.could_make // shelf.hosts
     why_not, fits = "", 0
     if not can_make(part.where, shelf):
-        why_not = "what it makes passes not every filter"
+        why_not = "its machines do not match every filter"
     elif wrong := _wrong_size(part, shelf, shelf.pool.resources):
         why_not = wrong
     elif not shelf.left:
@@ -147,13 +147,13 @@ def _of_shelf(draft: Draft, job: JobRecord, part: Part, shelf: Shelf) -> Machine
         why_not = "the provider has none"
         if stockout is not None:
             said = f": {stockout.said}" if stockout.said else ""
-            why_not += f"{said}; asked again in {text_of_seconds(stockout.until - draft.now)}"
+            why_not += f"{said}; next try in {text_of_seconds(stockout.until - draft.now)}"
     else:
         size = shelf.hosts * shelf.pool.resources
         fits = min(part.replicas, part.most_on(size) * (shelf.left // shelf.hosts))
     return MachineReport(
         job=job.id,
-        machine=f"{number} that {shelf.name} could make",
+        machine=f"{number} that {shelf.name} could create",
         asked=part.per_replica,
         free=_only(number * shelf.hosts * shelf.pool.resources, part) if fits else NOTHING,
         fits=fits,

@@ -56,8 +56,8 @@ class WaitingForCapacity:
             return ""
         if self.replicas == 1 and self.short == self.replica:
             return " on one machine"
-        each = "it" if self.replicas == 1 else "each replica"
-        return f", and {each} finds {units(self.replica)} on one machine"
+        each = "" if self.replicas == 1 else " for each replica"
+        return f", with {units(self.replica)} on one machine{each}"
 
 
 @value
@@ -84,7 +84,7 @@ class Fragmented:
         end = f"; starts when {listed(self.to_end)} {_has(self.to_end)}" if self.to_end else ""
         then = words_of(self.then)
         if not self.asked:
-            most = f"{self.per_machine} of them" if self.per_machine else "only so many"
+            most = f"{self.per_machine} of them" if self.per_machine else "only a limited number"
             end = (end or "; starts when one of them has ended") + then
             return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
         fit = "fits" if self.fitting == 1 else "fit"
@@ -118,7 +118,7 @@ class CapacityLost:
         is_one = not self.lost and len(machines) == 1
         it = ("it is", "it has") if is_one else ("they are", "they have")
         back = f"can start when {it[0]} back" if self.then is None else f"{it[1]} to be back first"
-        out = f"waits for {what}, out of use on {listed(machines)}"
+        out = f"waits for {what}, out of service on {listed(machines)}"
         return f"{out}; {back}{words_of(self.then)}"
 
 

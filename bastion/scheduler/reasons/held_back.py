@@ -160,4 +160,4 @@ class NotYetConsidered:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return "not considered yet: there is more to decide than one cycle does; the next goes on"
+        return "not considered yet: one cycle cannot decide on all waiting jobs; the next continues"

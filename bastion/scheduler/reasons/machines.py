@@ -44,7 +44,7 @@ class NoMachineMatches:
     def words(self, _: float) -> str:
         """The sentence."""
         made = (
-            f"; {listed(self.empty)} may make none until an admin raises max_machines in"
+            f"; {listed(self.empty)} can create none until an admin raises max_machines in"
             " config/bastion.toml"
         )
         return f"{self._unmatched()}{made if self.empty else ''}{words_of(self.then)}"
@@ -52,7 +52,7 @@ class NoMachineMatches:
     def _unmatched(self) -> str:
         machines = counted(self.machines, "machine")
         if not self.machines:
-            return "waits for a machine: there is none, and no pool that could make one"
+            return "waits for a machine: there is none, and no pool can create one"
         if self.filter and self.hosts > 1:
             return (
                 f"{NEVER}: it asks for slices of {self.hosts} hosts, and {self.filter} names no"
@@ -85,13 +85,13 @@ NoMachines = Literal["sold out", "limit", "refused", "fails", "busy", "no way in
 _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
     "sold out": ("has none", ""),
     "limit": (
-        "makes no more machines for this account",
+        "creates no more machines for this account",
         "; an admin asks the provider for a higher limit",
     ),
-    "refused": ("refuses to make machines", "; an admin corrects the rights or the settings"),
-    "fails": ("makes machines that do not come up", "; an admin looks why"),
+    "refused": ("refuses to create machines", "; an admin corrects the rights or the settings"),
+    "fails": ("creates machines that do not come up", "; an admin must find the cause"),
     "busy": ("does not answer", ""),
-    "no way in": ("has no way in", "; an admin looks after the host"),
+    "no way in": ("cannot connect", "; an admin must restore access to the host"),
 }
 
 
@@ -119,5 +119,5 @@ class ProviderStockout:
         what, remedy = _NO_MACHINES[self.why]
         place = f" on {listed(self.zones)}" if self.zones else ""
         said = f": {self.said}" if self.said else ""
-        again = f"asked again {when(self.until, now)}{remedy}"
+        again = f"next try {when(self.until, now)}{remedy}"
         return f"the provider of {self.pool} {what}{place}{said}; {again}"

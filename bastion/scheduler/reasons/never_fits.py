@@ -92,7 +92,7 @@ class NeverFits:
         )
 
     def _without_share(self) -> str:
-        what = "it asks for nothing under quota, so it has no share to stand on, and"
+        what = "it asks for nothing under quota, so it can only borrow, and"
         for why, place in self.walls:
             return f"{what} {why}; charge it to another project, or an admin changes {place}"
         return f"{what} it may not borrow; submit it without --no_borrow"

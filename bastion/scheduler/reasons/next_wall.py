@@ -48,7 +48,7 @@ class NextWall:
         what = units(self.units)
         match self.kind:
             case "CapacityLost":
-                return f"; then it waits for {listed(self.names)} to be back in use"
+                return f"; then it waits for {listed(self.names)} to be back in service"
             case "Fragmented":
                 return f"; then it waits for {what} together {place_of(self.over)}"
             case "BeyondShare":
@@ -59,7 +59,9 @@ class NextWall:
                 verb = is_or_are(self.units)
                 return f"; then it waits for {listed(self.names)}, for which {what} {verb} reserved"
             case "ProviderStockout":
-                return f"; then it waits for the provider of {listed(self.names)} to make machines"
+                return (
+                    f"; then it waits for the provider of {listed(self.names)} to create machines"
+                )
             case "NeverFits":
                 why = f": {what} is more than it could ever have" if self.units else ""
                 return f"; and it can never run{why}"

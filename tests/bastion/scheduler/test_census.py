@@ -153,13 +153,13 @@ def test_what_a_pool_could_make_is_a_line() -> None:
     w = World(quota, {}, {"p": pool_of(2, gpu=8)})
     w.extra["stockouts"] = {"p": ProviderStockout(pool="p", until=w.now + 60)}
     found = whys(w, refused(w, gpu=8))
-    assert found == {"2 that p could make": "the provider has none; asked again in 1m"}
+    assert found == {"2 that p could create": "the provider has none; next try in 1m"}
     found = whys(w, refused(w, "wide", gpu=9))
-    assert found == {"2 that p could make": "too small: has 8 gpu at all"}
+    assert found == {"2 that p could create": "too small: has 8 gpu at all"}
     found = whys(w, refused(w, "else", gpu=1, where=Where(shard="x")))
-    assert found == {"2 that p could make": "what it makes passes not every filter"}
+    assert found == {"2 that p could create": "its machines do not match every filter"}
     del w.extra["stockouts"]
-    held = met(w, refused(w, "many", gpu=8, replicas=3))["2 that p could make"]
+    held = met(w, refused(w, "many", gpu=8, replicas=3))["2 that p could create"]
     assert (held.fits, held.free, held.why_not) == (2, Amounts({"gpu": 16}), "")
 
 

@@ -152,7 +152,7 @@ def test_a_pool_that_was_made_smaller_is_named() -> None:
         (
             pool_of(0, gpu=8),
             "waits for a machine with pool=p, which none of 1 machine has; submit it again with"
-            " another filter, or with none; p may make none until an admin raises max_machines in"
+            " another filter, or with none; p can create none until an admin raises max_machines in"
             " config/bastion.toml",
         ),
     )
@@ -184,7 +184,7 @@ def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any], w
     w.machines["p-001"] = replace(whole, **lost)
     w.cycle()
     assert w.why("a") == (
-        f"waits for 8 of 16 gpu, out of use on p-001 ({why}); can start when they are back"
+        f"waits for 8 of 16 gpu, out of service on p-001 ({why}); can start when they are back"
     )
     w.machines["p-001"] = whole
     w.cycle()
@@ -214,8 +214,7 @@ def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: s
     verdict = w.plan.verdicts[name]
     assert isinstance(verdict, Wait)
     assert verdict.reason.words(w.now) == (
-        "can never run: it asks for nothing under quota, so it has no share to stand on, and "
-        f"{told}"
+        f"can never run: it asks for nothing under quota, so it can only borrow, and {told}"
     )
     w.quota = quota_of({"gpu": 8}, HALVES)
     w.jobs[name] = replace(w.jobs[name], request=replace(request, borrow=True))
@@ -259,7 +258,7 @@ def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
     w.end("ahead")
     w.machines["p-001"] = replace(w.machines["p-001"], phase=MachinePhase.DELETING)
     w.cycle()
-    assert "out of use on p-001 (being deleted)" in w.why("a")
+    assert "out of service on p-001 (being deleted)" in w.why("a")
     w.pools["p"] = pool_of(1, gpu=8)
     w.cycle()
     assert "(1 machine of p) have room for 1 of them" in w.why("a")

@@ -107,7 +107,7 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.NotYetConsidered(),
-        "not considered yet: there is more to decide than one cycle does; the next goes on",
+        "not considered yet: one cycle cannot decide on all waiting jobs; the next continues",
     ),
     (
         reasons.NotMember(user="u", project="A"),
@@ -169,13 +169,13 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.WaitingForCapacity(asked=GPU, short=TWO, replica=GPU),
-        "waits for 2 gpu (it asks for 8 gpu); starts when running jobs free 2 gpu, and it finds"
-        " 8 gpu on one machine",
+        "waits for 2 gpu (it asks for 8 gpu); starts when running jobs free 2 gpu, with 8"
+        " gpu on one machine",
     ),
     (
         reasons.WaitingForCapacity(asked=GPU, short=TWO, replicas=4, replica=TWO),
-        "waits for 2 gpu (it asks for 8 gpu); starts when running jobs free 2 gpu, and each replica"
-        " finds 2 gpu on one machine",
+        "waits for 2 gpu (it asks for 8 gpu); starts when running jobs free 2 gpu, with 2"
+        " gpu on one machine for each replica",
     ),
     (
         reasons.Promised(deadline=130, stopping=("x", "y")),
@@ -207,11 +207,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.CapacityLost(asked=TWO, lost=TWO, of=GPU, machines=("m1", "m2")),
-        "waits for 2 of 8 gpu, out of use on m1, m2; can start when they are back",
+        "waits for 2 of 8 gpu, out of service on m1, m2; can start when they are back",
     ),
     (
         reasons.CapacityLost(asked=NOTHING, lost=NOTHING, of=NOTHING, machines=("m1",)),
-        "waits for 1 machine, out of use on m1; can start when it is back",
+        "waits for 1 machine, out of service on m1; can start when it is back",
     ),
     (
         reasons.CapacityLost(
@@ -221,7 +221,8 @@ EXAMPLES: list[tuple[Reason, str]] = [
             machines=("m1",),
             then=NextWall(kind="WaitingForCapacity", units=TWO, names=("A",)),
         ),
-        "waits for 2 of 8 gpu, out of use on m1; they have to be back first; then it waits for 2"
+        "waits for 2 of 8 gpu, out of service on m1; they have to be back first; then it waits for"
+        " 2"
         " gpu that A holds",
     ),
     (
@@ -246,36 +247,36 @@ EXAMPLES: list[tuple[Reason, str]] = [
     ),
     (
         reasons.NoMachineMatches(filter="", machines=0),
-        "waits for a machine: there is none, and no pool that could make one",
+        "waits for a machine: there is none, and no pool can create one",
     ),
     (
         reasons.NoMachineMatches(filter="pool=p", machines=2, empty=("p",)),
         "waits for a machine with pool=p, which none of 2 machines has; submit it again with"
-        " another filter, or with none; p may make none until an admin raises max_machines in"
+        " another filter, or with none; p can create none until an admin raises max_machines in"
         " config/bastion.toml",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130),
-        "waits for machines: the provider of p has none; asked again in 30s",
+        "waits for machines: the provider of p has none; next try in 30s",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, said="ZONE_RESOURCE_POOL_EXHAUSTED in a"),
-        "waits for machines: the provider of p has none: ZONE_RESOURCE_POOL_EXHAUSTED in a;"
-        " asked again in 30s",
+        "waits for machines: the provider of p has none: ZONE_RESOURCE_POOL_EXHAUSTED in a; next"
+        " try in 30s",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, why="limit", said="8 of 8 GPUS in us"),
-        "waits for machines: the provider of p makes no more machines for this account: 8 of 8"
-        " GPUS in us; asked again in 30s; an admin asks the provider for a higher limit",
+        "waits for machines: the provider of p creates no more machines for this account: 8 of 8"
+        " GPUS in us; next try in 30s; an admin asks the provider for a higher limit",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, why="refused", said="no image x"),
-        "waits for machines: the provider of p refuses to make machines: no image x; asked"
-        " again in 30s; an admin corrects the rights or the settings",
+        "waits for machines: the provider of p refuses to create machines: no image x; next try in"
+        " 30s; an admin corrects the rights or the settings",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, why="busy", said="429"),
-        "waits for machines: the provider of p does not answer: 429; asked again in 30s",
+        "waits for machines: the provider of p does not answer: 429; next try in 30s",
     ),
     (
         reasons.Backoff(until=130, after="failed"),
@@ -501,7 +502,7 @@ def test_hosts_that_give_no_machine_are_left_out_and_named() -> None:
     assert w.runs("first") and w.runs("second")
     assert sorted(machine.zone for machine in w.machines.values()) == ["b", "c"]
     assert w.why("third") == (
-        "waits for machines: the provider of p has none on a: no route; asked again in 1m"
+        "waits for machines: the provider of p has none on a: no route; next try in 1m"
     )
     assert w.plan.wake_at == w.now + 60
     w.pass_time(60)
@@ -593,7 +594,8 @@ def test_holders_of_devices_are_named_with_their_host() -> None:
     w.ask("B", "b", gpu=8)
     w.cycle()
     assert w.why("b") == (
-        f"waits for 2 of 16 gpu, out of use on p-001 on gpu1 (2 gpu: {holder}); can start when they"
+        f"waits for 2 of 16 gpu, out of service on p-001 on gpu1 (2 gpu: {holder}); can start when"
+        " they"
         " are back"
     )
     w.machines["p-001"] = replace(w.machines["p-001"], bad_text=holder * 9)
@@ -610,7 +612,8 @@ def test_lost_machines_are_named() -> None:
     w.ask("B", "b", gpu=8)
     w.cycle()
     assert w.why("b") == (
-        "waits for 2 of 16 gpu, out of use on p-001 (2 gpu out of order); can start when they are"
+        "waits for 2 of 16 gpu, out of service on p-001 (2 gpu out of order); can start when they"
+        " are"
         " back"
     )
     w.machines["p-001"] = replace(w.machines["p-001"], bad_devices={})
@@ -659,7 +662,8 @@ def test_what_is_free_on_a_closed_machine_is_lost_though_jobs_run_there() -> Non
     w.ask("A", "b", gpu=2)
     w.cycle()
     assert w.why("b") == (
-        "waits for 2 of 4 gpu, out of use on p-000 (cordoned: repair); can start when they are back"
+        "waits for 2 of 4 gpu, out of service on p-000 (cordoned: repair); can start when they are"
+        " back"
     )
     reasons_are_true(w)
 

@@ -229,7 +229,7 @@ def test_a_provider_that_wants_to_be_left_alone_is(ground: Ground, kill: str) ->
     stage.kill("list", kill)
     stage.turn(turns_of(10))
     assert stage.rig.phase(stage.job) != "running"
-    assert any("asked again" in text for text in stage.said[-1:]), stage.said
+    assert any("next try" in text for text in stage.said[-1:]), stage.said
     ground.pace(False)
     stage.until_running(120)
     attempt = stage.rig.job(stage.job).attempts

@@ -387,8 +387,8 @@ def test_a_host_that_gives_no_way_in_is_not_sold_out(refusal: Exception) -> None
     rig.turn(5)
     assert {each.why for each in rig.leader._machines.shortages(rig.leader.now)} == {"no way in"}
     told = text_of(rig, job)
-    assert "the provider of gpu has no way in: host a: Permission denied; asked again in" in told
-    assert "an admin looks after the host" in told
+    assert "the provider of gpu cannot connect: host a: Permission denied; next try in" in told
+    assert "an admin must restore access to the host" in told
 
 
 def test_the_view_of_pools_tells_what_each_zone_lacks() -> None:
@@ -467,7 +467,7 @@ def test_a_zone_whose_machines_end_before_they_are_up_is_left_alone() -> None:
     provider.ends["b"] = "Client.VolumeLimitExceeded: Volume limit exceeded"
     asked, second = len(provider.creates), rig.submit("second", h100=8)
     rig.turn(1000)
-    words = "makes machines that do not come up: gpu-"
+    words = "creates machines that do not come up: gpu-"
     assert words in text_of(rig, second)
     assert "ended before its agent came: Client.VolumeLimitExceeded" in text_of(rig, second)
     assert 6 <= len(provider.creates) - asked <= 10, "after 1, 2, 4, 8 minutes in each zone"

@@ -127,7 +127,7 @@ def test_a_job_that_must_not_borrow_fits_its_share() -> None:
     )
     assert problems(Rig(quota=quota), job(h100=0, borrow=False)) == (
         "jobs.main.borrow: false is not possible for a job that asks for nothing under quota: it"
-        " has no share to stand on; submit it without --no_borrow",
+        " can only borrow; submit it without --no_borrow",
     )
     assert problems(Rig(quota=quota), job("a", h100=8), job("b", h100=1, borrow=False)) == (
         "asks for 9 h100 with borrow = false, and the share of blue is 8: ask for less, let it"
@@ -144,7 +144,7 @@ def test_what_is_not_under_quota_needs_a_project_that_borrows() -> None:
     quota = LIMITS.replace("max_running_per_user = 2", "borrow = false")
     (told,) = problems(Rig(quota=quota), job(h100=0))
     assert told == (
-        "jobs.main: asks for nothing under quota, so it has no share to stand on, and blue does not"
+        "jobs.main: asks for nothing under quota, so it can only borrow, and blue does not"
         " borrow; charge it to another project, or an admin changes project_options.blue.borrow,"
         " line 22"
     )
