@@ -254,7 +254,10 @@ def _stop_wanted(
             return Stop(reason=StopReason.HOST_LOST, at=now, deadline=deadline, by=by)
     for r, _, place, state in attempt.each_host():
         if now > _missing_at(state):
-            by = f"replica {r} was over on {place.machine}, and its end is not in the bucket"
+            by = (
+                f"replica {r} ended on {place.machine}, but its end record is missing from the"
+                " bucket"
+            )
             return Stop(reason=StopReason.END_MISSING, at=now, deadline=deadline, by=by)
     if now > _longest_end(job, attempt, options):
         return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)

@@ -46,7 +46,7 @@ _STOPS = {
     StopReason.IDLE: "it shows no sign of life",
     StopReason.HOST_LOST: "a machine of it is lost",
     StopReason.END_MISSING: "its end is missing from the bucket",
-    StopReason.NO_MACHINES: "machines for it could not be made",
+    StopReason.NO_MACHINES: "machines for it could not be created",
     StopReason.LOST_CONTACT: "its machine lost contact",
 }
 

@@ -340,7 +340,7 @@ def _ended_early(
     """Return the machines that ended before their agents arrived, and why."""
     seen = ((machine, shown.get(machine.pool, {}).get(name)) for name, machine in machines.items())
     return {
-        machine.name: f"{machine.name} ended before its agent came: {each.ended}"
+        machine.name: f"{machine.name} ended before its agent reported: {each.ended}"
         for machine, each in seen
         if each is not None and each.gone and each.ended
     }
@@ -360,9 +360,8 @@ def _overdue(
         if not is_new or not is_theirs or machine.life or machine.made_at is None:
             continue
         waited = text_of_seconds(float(int(now - machine.made_at)))
-        said = machine.stuck or machine.unwell
-        why = f": {said}" if said else ""
-        found[name] = f"the agent of {name} has not come within {waited}{why}"
+        why = f": {machine.stuck}" if machine.stuck else ""
+        found[name] = f"the agent of {name} has not reported within {waited}{why}"
     return found
 
 

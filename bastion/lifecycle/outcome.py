@@ -57,7 +57,7 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
         outcome = replace(outcome, text=f"{outcome.text}; its on_end {untidy}")
     dropped = sum(max(0, end.dropped_bytes) for _, end in ends)
     if dropped:
-        text = f"{outcome.text}; {dropped:,} bytes that it printed are in no log"
+        text = f"{outcome.text}; {dropped:,} bytes of its output are missing from its log"
         outcome = replace(outcome, text=text, dropped_bytes=dropped)
     unkept = unkept_text(attempt)
     return replace(outcome, text=f"{outcome.text}; {unkept}") if unkept else outcome
@@ -252,7 +252,7 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
     if reason is StopReason.SIBLING:
         return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped because {by} failed")
     if reason is StopReason.NO_MACHINES:
-        return Outcome(kind=OutcomeKind.STOPPED, text=f"its machines could not be made: {by}")
+        return Outcome(kind=OutcomeKind.STOPPED, text=f"its machines could not be created: {by}")
     if reason is StopReason.END_MISSING:
         return Outcome(kind=OutcomeKind.LOST, text=f"how it ended is not known: {by}")
     text = f"stopped: {reason.value if reason else 'for an unknown reason'}" + (

@@ -25,7 +25,7 @@ def remark(job: JobRecord) -> str:
     the host if the job has more than one replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
-        return f"{job.last.text}; its last logs and output go to the bucket"
+        return f"{job.last.text}; its last logs and output are being uploaded"
     if job.kept:
         first = (job.attempt.first_failure or (-1, -1))[0] if job.attempt is not None else -1
         replica, place, hold = max(job.kept, key=lambda each: (each[0] == first, each[2].until))
@@ -40,7 +40,10 @@ def remark(job: JobRecord) -> str:
     over = [(r, place) for r, place, state in hosts if state.over_at is not None]
     if over:
         where = f"replica {over[0][0]} " if job.request.replicas > 1 else "it "
-        return f"{where}is over on machine {over[0][1].machine}, and its end is not in the bucket"
+        return (
+            f"{where}ended on machine {over[0][1].machine}, but its end record is missing from the"
+            " bucket"
+        )
     idle = [(r, state.idle) for r, _, state in hosts if state.idle]
     if not idle:
         if job.phase is Phase.STARTING or job.attempt is None:
@@ -72,12 +75,15 @@ def trouble(
     for _, _, place, state in job.attempt.each_host():
         machine = machines.get(place.machine)
         if machine is not None and machine.waits and job.phase is Phase.STARTING:
-            return f"waits for machine {machine.name}, which waits at its provider: {machine.waits}"
+            return (
+                f"waits for machine {machine.name}, which is pending at its provider:"
+                f" {machine.waits}"
+            )
         if machine is not None and machine.stuck and job.phase is Phase.STARTING:
             return f"waits for machine {machine.name}, which is not up yet: {machine.stuck}"
         why = unmade.get(place.machine, "")
         if why and job.phase is Phase.STARTING:
-            return f"waits for machine {place.machine}, which is not made yet: {why}"
+            return f"waits for machine {place.machine}, which is not created yet: {why}"
         if machine is None or state.end is not None or not state.instructed:
             continue
         if machine.unwell:
@@ -97,7 +103,7 @@ def _silence(attempt: Attempt, machines: Mapping[str, Machine], now: float) -> s
             continue
         if machine.phase is MachinePhase.SILENT or machine.is_overdue(now):
             heard = text_of_seconds(float(int(now - machine.heard_at)))
-            return f"runs on machine {machine.name}, whose agent was heard {heard} ago"
+            return f"runs on machine {machine.name}, whose agent was last heard from {heard} ago"
     return ""
 
 

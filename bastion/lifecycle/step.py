@@ -58,8 +58,8 @@ MAX_LOSSES_IN_ROW = 3
 GOOD_RUN_S = 600.0
 """An attempt that ran this long before its machine was lost resets the count of losses."""
 DRAIN_S = 120.0
-"""How long a job drains after its last end, or after a report that output is still being saved."""
-_LATE_LOG = "the log may lack its end: not all of it had come in time"
+"""How long a job drains, since its last end or word that output is still being saved."""
+_LATE_LOG = "the end of the log may be missing: not all of it arrived in time"
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20
 """Limit for the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
@@ -336,7 +336,7 @@ def _end_unresumed(job: JobRecord, last: Outcome, now: float) -> JobRecord:
     if job.cancelled_by:
         return _requeue(job, 0.0, now)
     kind = OutcomeKind.CANCELLED if last.kind is OutcomeKind.PREEMPTED else last.kind
-    return _finish(job, replace(last, kind=kind, text=f"{last.text}; it is not to resume"), now)
+    return _finish(job, replace(last, kind=kind, text=f"{last.text}; it does not resume"), now)
 
 
 def _requeue_lost(job: JobRecord, attempt: Attempt, last: Outcome, now: float) -> JobRecord:

@@ -346,8 +346,8 @@ class RootWriter:
         if found is None:
             return OutdatedError(
                 f"{layout.ROOT}, of commit {held.root.seq}, is older than machine {by}",
-                hint="bring copies back by bastion restore alone; a bucket begun anew waits until"
-                " the machines of the one before are deleted",
+                hint="restore copies only with bastion restore; a new bucket waits until the"
+                " machines of the previous one are deleted",
             )
         return FencedError(ours=held.root.epoch, theirs=int(_head(found.data)["epoch"]))
 
@@ -378,7 +378,7 @@ def lost_root(trace: str = "") -> RecordError:
     seen = f" ({trace} shows that there was one)" if trace else ""
     return RecordError(
         f"{layout.ROOT} is gone: it was deleted{seen}",
-        hint=f"{_WAY_BACK}; to begin anew, use an empty folder",
+        hint=f"{_WAY_BACK}; to start over, use an empty folder",
     )
 
 

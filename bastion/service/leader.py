@@ -373,7 +373,7 @@ class Leader:
         pools = self._machines.offered(self._files.config.pools, draft.now)
         machines, wrong = digestible(draft.machines, pools)
         for name, why in wrong.items():
-            self._journal.problem(f"machine {name}", BastionError(f"gets nothing new: it {why}"))
+            self._journal.problem(f"machine {name}", BastionError(f"gets no new jobs: it {why}"))
         snapshot = snapshot_of(
             accrued(draft.root, self._charges_by, draft.now, self._working),
             quota,

@@ -474,7 +474,7 @@ def test_a_machine_that_ends_while_it_boots_is_given_up() -> None:
     ):
         listings = {"gpu": (replace(over, ended=ended),)}
         done = reconcile({COMING.name: machine}, {"gpu": POOL}, listings, (), 0.0, seq=5)
-        said = {COMING.name: f"{COMING.name} ended before its agent came: {why}"}
+        said = {COMING.name: f"{COMING.name} ended before its agent reported: {why}"}
         assert done.given_up == (said if is_given_up else {})
         assert done.lifeless == done.given_up.keys()
 
@@ -482,7 +482,7 @@ def test_a_machine_that_ends_while_it_boots_is_given_up() -> None:
 def test_a_machine_whose_agent_does_not_come_in_time_is_given_up() -> None:
     """Not on hosts of one's own: there the same host would be tried again, and is at once."""
     late = replace(COMING, zone="a", made_at=0.0, stuck="no bucket")
-    why = f"the agent of {late.name} has not come within 10m 1s: no bucket"
+    why = f"the agent of {late.name} has not reported within 10m 1s: no bucket"
     hosts = replace(POOL, machines_per_zone=1)
     heard = replace(late, permit_s=600.0, heard_at=600.0)
     told = replace(late, stuck="", unwell="no bucket")

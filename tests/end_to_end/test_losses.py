@@ -43,7 +43,7 @@ def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: 
     for ended in once:
         assert (ended.state, ended.attempt) == ("cancelled", 1)
         assert "preempted for" in ended.text
-        assert ended.text.endswith("; it is not to resume")
+        assert ended.text.endswith("; it does not resume")
     assert programs.run("wait", lent[0]).returncode == 0
     assert programs.run("wait", lent[2], check=False).returncode == 101
     own.cancel()
@@ -64,7 +64,7 @@ def test_a_job_that_must_not_resume_is_lost_with_its_machine(programs: Programs)
     kill_keeper(programs, host)
     for job in map(programs.wait, once):
         assert (job.state, job.attempt) == ("lost", 1)
-        assert job.text.endswith("; it is not to resume")
+        assert job.text.endswith("; it does not resume")
     for job in map(programs.wait, again):
         assert (job.state, job.attempt) == ("succeeded", 2)
 

@@ -89,7 +89,9 @@ def test_a_partition_starts_nothing_twice(tmp_path: Path) -> None:
         waiting = on.run(*words).stdout.strip()
         back = f"waits for {first['name']} to be back in service"
         until(lambda: back in why(on, waiting), "the gang is told of the silent host")
-        assert f"runs on machine {first['name']}, whose agent was heard 2m" in why(on, job)
+        assert f"runs on machine {first['name']}, whose agent was last heard from 2m" in why(
+            on, job
+        )
         while len(attempts := {attempt for attempt, _ in lived(ticks)}) < 2:
             assert time.time() - cut_at < 600, why(on, job)
             assert attempts == {"1"} or not is_charged(on, job, first["name"])

@@ -175,7 +175,7 @@ def test_a_notice_of_ec2_is_the_jobs_with_the_time_that_is_left(amazon: Amazon) 
     metadata.rebalance("2026-11-24T08:22:00Z")
     until(lambda: unwell(on), "the recommendation is told")
     (said,) = unwell(on)
-    assert said == "its cloud takes it back perhaps soon: EC2 recommends to rebalance"
+    assert said == "its cloud reclaims it perhaps soon: EC2 recommends to rebalance"
     other = start(on, "echo up; sleep 1000")
     assert len(world.alive()) == 2, "half of the first instance is free, and is left free"
     assert on.printed(job) == "up\n", "a recommendation stops nothing"
@@ -203,7 +203,7 @@ def test_a_notice_of_compute_engine_is_the_jobs(tmp_path: Path, more: str, in_s:
         at = time.time()
         place.told(first).says[PREEMPTED] = "TRUE"
         until(lambda: unwell(on), "the notice is told")
-        assert unwell(on) == [f"its cloud takes it back in {in_s} s: the spot VM is preempted"]
+        assert unwell(on) == [f"its cloud reclaims it in {in_s} s: the spot VM is preempted"]
         notice = ended(on, job)
         assert float(str(notice["deadline"])) > at + in_s * 0.8
         assert (first in server.names(), server.made) == (True, 2)

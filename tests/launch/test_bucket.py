@@ -108,8 +108,8 @@ def test_restore_without_copies_says_where_they_come_from(run: Run, bucket: Buck
     assert ran.code == 103
     assert ran.err.splitlines() == [
         "error: there is no copy of root under state/snap/",
-        "hint: a bastion makes one when it takes the lead, and one an hour; where all are lost, end"
-        " the machines and begin anew: bastion help recover-a-bucket",
+        "hint: a bastion makes one when it takes the lead, and one per hour; if all are lost,"
+        " delete the machines and start over: bastion help recover-a-bucket",
     ]
 
 

@@ -259,10 +259,12 @@ class Machines:
         self._shortages.came(reconciled.machines.values())
         for name in sorted(deaf):
             silence = text_of_seconds(DEAF_S)
-            draft.tell(what="machine deaf", text=f"{name}: has answered nothing for {silence}")
+            draft.tell(what="machine deaf", text=f"{name}: has not answered for {silence}")
         for name in sorted(silent - deaf):
             heard = text_of_seconds(float(int(now - draft.machines[name].heard_at)))
-            draft.tell(what="machine deaf", text=f"{name}: its agent was heard {heard} ago")
+            draft.tell(
+                what="machine deaf", text=f"{name}: its agent was last heard from {heard} ago"
+            )
         withdraw_attempts(draft, reconciled.given_up, options)
         for name in [name for name in draft.machines if name not in reconciled.machines]:
             is_unmade = name not in reconciled.lifeless
@@ -469,9 +471,9 @@ def _listing(opened: OpenPool, accounts: frozenset[str]) -> _Listing:
 
 def _elsewhere(accounts: str, here: str) -> ProviderRefusedError:
     return ProviderRefusedError(
-        f"its machines are in {accounts}, and the bastion lists and makes machines in {here}:"
-        " nothing is concluded from that list, and nothing is made",
-        hint="give the bastion the credentials and options.project it had, or rename the pool",
+        f"its machines are in {accounts}, and the bastion lists and creates machines in {here}:"
+        " so it ignores that list and creates nothing",
+        hint="give the bastion its earlier credentials and options.project, or rename the pool",
     )
 
 

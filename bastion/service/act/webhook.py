@@ -125,7 +125,7 @@ def _port(parts: SplitResult) -> int:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not good: {error.verify_message}"
+        return f"its certificate is not valid: {error.verify_message}"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return f"{type(error).__name__}: its answer is not HTTP"

@@ -138,11 +138,11 @@ class AdminFile:
         except StoreError as error:
             if self.text or self.problem:
                 good = ", the last good one is in force" if self.text else ""
-                self.trouble = f"cannot be looked at now{good}: {error}"
+                self.trouble = f"cannot be checked now{good}: {error}"
             elif isinstance(error, StoreRefusedError):
                 self.problem = f"{self._place}: cannot be read: {error}"
-            else:  # nothing is known of it yet, and an outage is not news
-                told = f"{self._place}: cannot be looked at: {error.message}"
+            else:  # nothing is known of it yet, and an outage is no news
+                told = f"{self._place}: cannot be checked: {error.message}"
                 raise StoreError(
                     told, hint=error.hint, retry_after_s=error.retry_after_s
                 ) from error

@@ -103,9 +103,9 @@ def parse_inventory(name: str, text: str) -> tuple[HostLine, ...]:
         wrong += [f"config/{name} line {number}: {mistake}" for mistake in mistakes]
         found.append(HostLine(number=number, host=words[0], labels=labels))
     if not found:
-        wrong.append(f"config/{name}: names no host; write one a line, with its labels behind it")
+        wrong.append(f"config/{name}: names no host; write one per line, followed by its labels")
     if len(wrong) > _MOST_TOLD:
-        wrong[_MOST_TOLD:] = [f"config/{name}: {len(wrong) - _MOST_TOLD} mistakes more"]
+        wrong[_MOST_TOLD:] = [f"config/{name}: {len(wrong) - _MOST_TOLD} more mistakes"]
     if wrong:
         raise SpecError(*wrong)
     return tuple(found)
@@ -130,8 +130,8 @@ def chosen_hosts(
         raise SpecError(
             f"hosts_file: hosts of a pool have the same labels, but in config/{name}"
             f" {first.host!r} has {_written(first.labels)} (line {first.number}) and {other.host!r}"
-            f" has {_written(other.labels)} (line {other.number}); make a pool of each, which names"
-            " its labels"
+            f" has {_written(other.labels)} (line {other.number}); make a pool for each set of"
+            " labels"
         )
     return tuple(chosen)
 
@@ -166,7 +166,9 @@ def _mistakes(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         elif label == CONTAINERS:
             wrong.append(f"{label!r}: is a key of the pool, not a label of a host")
         elif len(word) > MAX_FILTER_CHARACTERS:
-            wrong.append(f"{word[:20]!r}...: a label has at most {MAX_FILTER_CHARACTERS} letters")
+            wrong.append(
+                f"{word[:20]!r}...: a label has at most {MAX_FILTER_CHARACTERS} characters"
+            )
         elif label in labels:
             wrong.append(f"{label!r} is given twice")
         else:

@@ -318,7 +318,10 @@ def _pool(name: str, table: _PoolTable) -> Pool:
     if (permit_s := _permit_s(table)) is not None and permit_s < MIN_PERMIT_S:
         wrong.append(f"permit: {permit_s:g} s is less than {MIN_PERMIT_S:g} s")
     if table.count is None and table.max_machines is None and not table.hosts:
-        wrong.append("max_machines: missing; how many machines may exist (or count, if always)")
+        wrong.append(
+            "max_machines: missing; set how many machines can exist (or count, to always keep that"
+            " many)"
+        )
     if table.max_machines is not None and table.min_machines > table.max_machines:
         least, most = table.min_machines, table.max_machines
         wrong.append(f"min_machines: {least} is more than max_machines, which is {most}")
@@ -333,8 +336,8 @@ def _pool(name: str, table: _PoolTable) -> Pool:
     hosts = instance.hosts if instance is not None else 1
     if hosts > 1 and (table.count or table.min_machines):
         raise SpecError(
-            f"min_machines: a {table.instance_type} is {hosts} machines that are made together, and"
-            " only when a job needs them; leave it out"
+            f"min_machines: a {table.instance_type} is {hosts} machines that are created together,"
+            " and only when a job needs them; leave it out"
         )
     resources = instance.host if instance is not None else Resources(**table.resources).amounts
     containers = {CONTAINERS: YES} if table.containers else {}
@@ -482,9 +485,9 @@ def _spare_hosts(
     for name, lines in sorted(inventories.items()):
         spare = [each for each in lines if plain_host(each.host) not in used]
         for each in spare[:MOST_SPARE]:
-            yield f"config/{name} line {each.number}: {each.host!r} is a host of no pool"
+            yield f"config/{name} line {each.number}: {each.host!r} is in no pool"
         if len(spare) > MOST_SPARE:
-            yield f"config/{name}: {len(spare) - MOST_SPARE} hosts more are of no pool"
+            yield f"config/{name}: {len(spare) - MOST_SPARE} more hosts are in no pool"
 
 
 def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
@@ -496,5 +499,5 @@ def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
             pool, before = first.setdefault(plain_host(host), (name, host))
             if pool != name:
                 same = "" if before == host else f", as {before!r}"
-                found.append(f"pools.{name}.hosts: {host!r} is a host of pool {pool} too{same}")
+                found.append(f"pools.{name}.hosts: {host!r} is in pool {pool} too{same}")
     return found

@@ -28,7 +28,7 @@ def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator
         yield "machine stuck", f"{after.name}: {after.stuck}"
     if after.phase is MachinePhase.SILENT and before.phase is not MachinePhase.SILENT:
         heard = text_of_seconds(float(int(now - after.heard_at)))
-        yield "machine silent", f"{after.name}: its agent was heard {heard} ago"
+        yield "machine silent", f"{after.name}: its agent was last heard from {heard} ago"
     if after.phase is MachinePhase.DELETING and before.phase is not MachinePhase.DELETING:
         yield "machine deleted", f"{after.name} of pool {after.pool}{_why(before, now)}"
 
@@ -51,7 +51,7 @@ def end_news(machine: Machine, unmade: str) -> tuple[str, str]:
 def _why(machine: Machine, now: float) -> str:
     if machine.phase is MachinePhase.CREATING and not machine.life:
         age = text_of_seconds(float(int(now - machine.created_at)))
-        return f": its agent has not come {age} after it was asked for"
+        return f": its agent has not reported {age} after it was asked for"
     if machine.idle_since is not None:
         return f": idle for {text_of_seconds(float(int(now - machine.idle_since)))}"
     return ""

@@ -114,7 +114,7 @@ class Draft:
             self._notify(told)
         state = state_of(after)
         if isinstance(event, Withdrawn):
-            text = f"its machines are not made: {event.text}"
+            text = f"its machines are not created: {event.text}"
             self.tell(what=state, text=text, job=after)
         elif state_of(before) != state:
             self._tell_state(after, state, self._row(before, after))

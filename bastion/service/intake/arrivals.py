@@ -312,16 +312,16 @@ def _unproven(machine: Machine, life: int) -> BastionError:
     """Return why a life later than the last known one is not believed: unseen or not looked up."""
     if life > machine.life + NEW_LIVES:
         return BastionError(
-            f"its agent reports life {life}, so it is not believed: the last one known is"
-            f" {machine.life}, and a new one is at most {NEW_LIVES} later",
-            hint="something else rings in its name, or its numbers are damaged; delete it at its"
-            " provider",
+            f"its agent reports life {life}, so the bastion ignores it: the last known life is"
+            f" {machine.life}, and a new one can be at most {NEW_LIVES} higher",
+            hint="another program reports in its name, or its counters are damaged; delete it at"
+            " its provider",
         )
     return BastionError(
         f"its agent reports life {life}, of which {layout.life(machine.name, life)} is gone or"
-        " damaged, so it is not believed",
-        hint="the bucket is older than the machine, or that was deleted; end the machine's"
-        " keeper or reboot it, which begins another life, or delete it at its provider",
+        " damaged, so the bastion ignores it",
+        hint="the bucket is older than the machine, or that record was deleted; end the machine's"
+        " keeper or reboot it, which starts a new life, or delete it at its provider",
     )
 
 

@@ -77,11 +77,11 @@ def _check(draft: Draft, asked: RequestName, body: CheckRequest, pools: Mapping[
     if not machine.heartbeat_s:
         # An older agent skips a whole batch that it cannot read, including the stops in it.
         return (
-            f"{machine.name}: its agent is of an older Bastion, which knows no checks;"
-            " drain the machine, and a new one takes its place"
+            f"{machine.name}: its agent runs an older Bastion, which has no checks; drain the"
+            " machine to have it replaced"
         )
     if any(isinstance(each, Check) for batch in machine.outgoing for each in batch.instructions):
-        return f"{machine.name}: is being told of another check; ask again"
+        return f"{machine.name}: is being sent another check; try again"
     max_s = HELLO_S
     pool = pools.get(machine.pool)
     command = pool.burn if pool is not None and body.by == "burn" else ""
@@ -95,7 +95,7 @@ def _check(draft: Draft, asked: RequestName, body: CheckRequest, pools: Mapping[
         machine.name,
         Check(id=asked.ulid, by=body.by, until=draft.now + HELLO_S, command=command, max_s=max_s),
     )
-    draft.tell(what="machine check", text=f"{machine.name}: {body.by}, asked for by {asked.user}")
+    draft.tell(what="machine check", text=f"{machine.name}: {body.by}, requested by {asked.user}")
     return ""
 
 

@@ -350,7 +350,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     if active + len(launch.jobs) > MAX_ACTIVE_JOBS:
         return [
             f"there are {active} active jobs; with these {len(launch.jobs)} it would be"
-            f" more than the {MAX_ACTIVE_JOBS} that one bastion looks after"
+            f" more than the {MAX_ACTIVE_JOBS} that one bastion handles"
         ]
     assert rules.quota is not None
     limit = rules.quota.scheduler.max_queued_per_user

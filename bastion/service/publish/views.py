@@ -419,8 +419,8 @@ def _overdue(root: Root) -> Iterator[str]:
         if machine.is_overdue(root.now):
             every = text_of_seconds(machine.heartbeat_s)
             yield (
-                f"machine {machine.name}: its agent rings every {every} and was heard last at"
-                f" {iso(machine.heard_at)}; bastion cordon {machine.name} keeps jobs away"
+                f"machine {machine.name}: its agent reports every {every} and was last heard from"
+                f" at {iso(machine.heard_at)}; bastion cordon {machine.name} keeps jobs away"
             )
 
 

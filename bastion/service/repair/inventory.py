@@ -95,7 +95,7 @@ def silent_machines(pool: Pool, machines: Mapping[str, Machine], now: float) -> 
     for machine in machines.values():
         silent_s = now - max(machine.heard_at, machine.created_at)
         if machine.pool == pool.name and machine.heartbeat_s and silent_s > LOCAL_SILENT_S:
-            text = f"its agent was heard {text_of_seconds(float(int(silent_s)))} ago"
+            text = f"its agent was last heard from {text_of_seconds(float(int(silent_s)))} ago"
             yield Odd(pool=pool.name, machine=machine.name, kind="silent", text=text)
 
 

@@ -207,8 +207,8 @@ def _chosen(
     if not copies:
         raise NotFoundError(
             f"there is no copy of root under {layout.SNAPSHOTS}",
-            hint="a bastion makes one when it takes the lead, and one an hour; where all are lost,"
-            " end the machines and begin anew: bastion help recover-a-bucket",
+            hint="a bastion makes one when it takes the lead, and one per hour; if all are lost,"
+            " delete the machines and start over: bastion help recover-a-bucket",
         )
     wanted = [copy for copy in copies if not key or copy.key == key]
     if not wanted:

@@ -57,7 +57,7 @@ def way_to(
     if len(ways) > 1:
         raise SpecError(
             f"pools {', '.join(sorted(own))} reach their hosts in different ways",
-            hint=f"say which leads to {host}, as --pool={min(own)}",
+            hint=f"choose the one that reaches {host}, such as --pool={min(own)}",
         )
     options = dict(zip(_WAYS, ways.pop() if ways else ("", "", ""), strict=True))
     return Pool(
@@ -75,8 +75,8 @@ def _until_left(machine: Machine) -> str:
     """Return what makes `machine` leave the records."""
     if machine.phase == MachinePhase.DELETING:
         return (
-            "it leaves the records once its host has answered, or after the permit of its pool"
-            " where that is off"
+            "it leaves the records once its host answers, or after its pool's permit if the host"
+            " is off"
         )
     return (
         f"bastion drain {machine.name}; it leaves once it has been idle for the idle_timeout of"

@@ -178,8 +178,9 @@ def _compaction(settings: ServeSettings, journal: Journal) -> Compaction | None:
     if not has_duckdb():
         journal.lack(
             "history",
-            "DuckDB is not installed where the bastion runs, so the record becomes no Parquet, and"
-            " state/log/ grows; pip install 'bastion-orchestrator[history]', then start it again",
+            "DuckDB is not installed where the bastion runs, so the history is not written as"
+            " Parquet, and state/log/ keeps growing; pip install 'bastion-orchestrator[history]',"
+            " then start it again",
         )
         return None
     lane = ThreadLane("history", workers=1)
@@ -273,9 +274,9 @@ def _pool_opener(
         is_shared = pool.provider == "local" and settings.pace != LOCAL
         if is_shared and not has_own_credentials(os.environ):
             journal.note(
-                f"pool {pool.name}: its machines are this one, and its agents have the bastion's"
-                " own credentials, so every job there can do what the bastion may; give agents"
-                " their own in variables that begin with AGENT_, as"
+                f"pool {pool.name}: its jobs run on this host with the bastion's own credentials,"
+                " so they can do whatever the bastion can; give its agents their own credentials"
+                " in variables that begin with AGENT_, such as"
                 " AGENT_GOOGLE_APPLICATION_CREDENTIALS or AGENT_AWS_PROFILE"
             )
         provider = open_provider(

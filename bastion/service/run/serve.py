@@ -126,7 +126,7 @@ class Service:
                     self._journal.note(f"{error}; waiting ({error.hint})")
                 # A leader that is stopping commits once more, so one change is no sign of life.
                 if not self._standby and self._election.moved_at - began > self._pace.ttl_s / 2:
-                    self._journal.note("it is alive; start with --standby to wait for its end")
+                    self._journal.note("it is running; start with --standby to wait until it ends")
                     return None
             except StoreError as error:
                 self._journal.problem(_STORE, error)

@@ -78,8 +78,11 @@ class Stopping:
             why = "asked to stop a second time"
         except TimeoutError:
             why = f"not done {STOP_S:g} s after it was asked to stop"
-        line = f"{why}: exits with the lead; the next bastion waits until the lease is over\n"
-        with suppress(OSError):  # on a full disk it still exits
+        line = (
+            f"{why}: exits without giving up the lead; the next bastion waits until the lease is"
+            " over\n"
+        )
+        with suppress(OSError):  # on a full disk it exits all the same
             os.write(2, line.encode())
         os._exit(1)
 

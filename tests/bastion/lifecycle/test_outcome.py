@@ -307,7 +307,7 @@ def test_bytes_missing_from_the_logs_are_in_the_outcome() -> None:
     last = ended(running(), exited(0, dropped_bytes=1200)).last
     assert last is not None
     assert last.kind is OutcomeKind.SUCCEEDED
-    assert last.text == "exited with code 0; 1,200 bytes that it printed are in no log"
+    assert last.text == "exited with code 0; 1,200 bytes of its output are missing from its log"
     assert last.dropped_bytes == 1200
 
 

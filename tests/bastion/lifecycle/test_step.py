@@ -198,7 +198,7 @@ def test_a_job_without_resume_ends() -> None:
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.CANCELLED
     assert job.outcome.text.startswith("preempted for ")
-    assert job.outcome.text.endswith("; it is not to resume")
+    assert job.outcome.text.endswith("; it does not resume")
     job = drained(ended(job_records.running(resume=False), End(kind="lost")))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.LOST
@@ -494,7 +494,7 @@ def test_a_remark_names_what_users_must_know() -> None:
     assert remark(starting) == f"replica 1: {said}"
     both = step(starting, replace(pulls, replica=0), T0)
     assert remark(both) == f"replica 0: {said}; likewise 1 more host"
-    told = "exited with code 0; its last logs and output go to the bucket"
+    told = "exited with code 0; its last logs and output are being uploaded"
     assert remark(job_records.draining()) == told
 
 

@@ -53,8 +53,8 @@ def test_jobs_beyond_the_limit_are_refused() -> None:
     apply_request(draft, waiting, two, RULES)
     answer = draft.answers[answer_key(waiting)]
     assert answer.problems == (
-        "there are 29999 active jobs; with these 2 it would be more than the 30000 that one bastion"
-        " looks after",
+        "there are 29999 active jobs; with these 2 it would be more than the 30000 that one"
+        " bastion handles",
     )
     draft = draft_of(MAX_ACTIVE_JOBS - 1)
     waiting, one = asked(1)

@@ -37,8 +37,8 @@ def test_a_job_whose_end_was_deleted_unread_is_lost_and_tried_again() -> None:
     assert past.kind == "lost"
     told = [event.text for event in rig.history() if event.job == job and event.what == "queued"]
     assert told[-1] == (
-        f"how it ended is not known: replica 0 was over on {agent.name}, and its end is not in the"
-        " bucket"
+        f"how it ended is not known: replica 0 ended on {agent.name}, but its end record is"
+        " missing from the bucket"
     )
     rig.agent_of(job).end(job, 0)
     assert rig.ended(job).outcome == "succeeded"
@@ -51,7 +51,7 @@ def test_why_and_fsck_tell_of_an_end_that_was_deleted_unread() -> None:
     agent = ended_unread(rig, job)
     rig.turn(2)
     assert remark(rig.job(job)) == (
-        f"it is over on machine {agent.name}, and its end is not in the bucket"
+        f"it ended on machine {agent.name}, but its end record is missing from the bucket"
     )
     (finding,) = audit(rig.bucket, VirtualClock())
     assert finding.key == Seat(of=agent.of(job), machine=agent.name).end_key

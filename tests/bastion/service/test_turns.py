@@ -531,7 +531,7 @@ def test_an_unreadable_quota_bucket_stops_nothing() -> None:
     rig.turn()
     status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
     assert not status["quota"]["problem"], "the last good file is in force"
-    assert any("cannot be looked at now" in problem for problem in status["problems"])
+    assert any("cannot be checked now" in problem for problem in status["problems"])
     down["is"] = False
     rig.clock.advance(PACE.files_s)
     rig.turn()
@@ -747,7 +747,7 @@ def test_a_life_far_ahead_of_the_last_known_one_is_told_as_such() -> None:
     agent.ring(agent.hello())
     rig.turn(2)
     (problem,) = (each for each in rig.journal.problems if agent.name in each)
-    assert "reports life 1002, so it is not believed: the last one known is 1, and" in problem
+    assert "reports life 1002, so the bastion ignores it: the last known life is 1, and" in problem
     assert "gone" not in problem
 
 
@@ -764,7 +764,7 @@ def test_a_machine_that_is_odd_and_not_believed_is_two_problems() -> None:
     odd.clear()
     rig.turn(3)
     (problem,) = (each for each in rig.journal.problems if agent.name in each)
-    assert "is not believed" in problem
+    assert "the bastion ignores it" in problem
 
 
 def test_an_asked_number_no_computer_can_count_harms_no_other_job() -> None:

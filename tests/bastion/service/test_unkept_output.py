@@ -58,5 +58,5 @@ def test_a_job_drains_for_as_long_as_its_output_is_told_to_be_saved() -> None:
     ]
     rig.turn(10, seconds=22.0)
     result = rig.ended(job)
-    given_up = "the log may lack its end: not all of it had come in time"
+    given_up = "the end of the log may be missing: not all of it arrived in time"
     assert result.text == f"exited with code 0; the output is not kept: {STILL}; {given_up}"

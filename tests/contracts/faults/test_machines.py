@@ -166,7 +166,7 @@ def test_an_agent_that_falls_silent_costs_its_machine(ground: Ground, kill: str)
     if stage.place.provider.vouches:
         stage.until_attempt(2, turns_of(90))
         assert first in stage.deleted
-        assert stage.is_told("whose agent was heard")
+        assert stage.is_told("whose agent was last heard from")
     else:
         stage.until_attempt(2, turns_of(15))
     assert first not in stage.rig.root.machines

@@ -25,7 +25,7 @@ def drain_machines(draft: Draft, options: Options) -> None:
             _preempt(draft, job, due, options)
     for name in draining.keys() - left:
         draft.put_machine(replace(draft.machines[name], drained_at=draft.now))
-        draft.tell(what="machine drained", text=f"{name}: nothing runs there any more")
+        draft.tell(what="machine drained", text=f"{name}: no job runs on it")
 
 
 def machines_of(job: JobRecord) -> set[str]:

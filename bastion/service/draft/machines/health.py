@@ -23,7 +23,7 @@ PAUSE_S = 60.0
 MAX_PAUSE_S = 1800.0
 MAX_REASON_CHARACTERS = 300
 _CHECKED = "its devices are loaded"
-_TAKEN = "its cloud takes it back"
+_TAKEN = "its cloud reclaims it"
 
 
 def host_ended(draft: Draft, machine_name: str, end: End) -> None:

@@ -36,7 +36,9 @@ def warmed(draft: Draft, pools: Mapping[str, Pool]) -> dict[str, Pool]:
     if over:
         draft.set_warm({name: each for name, each in draft.warm.items() if name not in over})
     for name in over:
-        draft.tell(what="pool warm", text=f"{name}: none is kept any more, the time is over")
+        draft.tell(
+            what="pool warm", text=f"{name}: no machines are kept any longer: the time is up"
+        )
     return {name: _warmed(pool, draft.warm.get(name)) for name, pool in pools.items()}
 
 

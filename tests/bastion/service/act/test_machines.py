@@ -230,7 +230,7 @@ def test_a_sold_out_zone_costs_one_turn_and_the_job_nothing() -> None:
     assert (after.past, after.losses_in_row, after.unstarted_in_row) == ((), 0, 0)
     rig.until(lambda: rig.phase(job) == "running")
     told = [event.text for event in rig.history() if event.job == job]
-    assert "its machines are not made: no machine in gpu" in told
+    assert "its machines are not created: no machine in gpu" in told
 
 
 def test_a_gang_starts_when_its_last_host_is_asked_again() -> None:
@@ -447,7 +447,7 @@ def test_a_job_is_told_why_its_machine_is_not_made() -> None:
     rig.turn(3)
     assert text_of(rig, job).endswith("which is not up yet"), "one call is none of its concern"
     rig.turn(60)
-    assert "which is not made yet: the provider of gpu does not answer: no route" in text_of(
+    assert "which is not created yet: the provider of gpu does not answer: no route" in text_of(
         rig, job
     )
     rig.providers["gpu"].error = None
@@ -469,7 +469,7 @@ def test_a_zone_whose_machines_end_before_they_are_up_is_left_alone() -> None:
     rig.turn(1000)
     words = "creates machines that do not come up: gpu-"
     assert words in text_of(rig, second)
-    assert "ended before its agent came: Client.VolumeLimitExceeded" in text_of(rig, second)
+    assert "ended before its agent reported: Client.VolumeLimitExceeded" in text_of(rig, second)
     assert 6 <= len(provider.creates) - asked <= 10, "after 1, 2, 4, 8 minutes in each zone"
     provider.ends = {}
     rig.until(lambda: rig.phase(second) == "running", turns=1000)
@@ -505,7 +505,7 @@ def test_machines_whose_agents_never_come_are_made_less_and_less_often() -> None
     job = rig.submit(h100=8)
     rig.turn(650)
     assert "the agent of gpu-" in text_of(rig, job)
-    assert "has not come within 10m 1s" in text_of(rig, job)
+    assert "has not reported within 10m 1s" in text_of(rig, job)
     rig.turn(3000)
     provider = rig.providers["gpu"]
     assert len(provider.creates) - len(provider.deletes) <= 1
@@ -524,7 +524,7 @@ def test_a_queued_request_waits_and_then_moves() -> None:
     provider.queues = {"a": "WAITING_FOR_RESOURCES: 2 ahead"}
     job = rig.submit(h100=8)
     rig.turn(3)
-    assert "waits at its provider: WAITING_FOR_RESOURCES: 2 ahead" in text_of(rig, job)
+    assert "is pending at its provider: WAITING_FOR_RESOURCES: 2 ahead" in text_of(rig, job)
     rig.turn(1100)
     assert zones(rig) == ["a"], "five boot times are long over"
     rig.turn(150)

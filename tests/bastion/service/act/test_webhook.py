@@ -170,11 +170,11 @@ def test_tls_is_checked_against_the_name(
 ) -> None:
     """An untrusted certificate is refused; a trusted one of that very name is accepted."""
     with receiver(certificate=certificate) as there:
-        assert "its certificate is not good: self" in failure(there.url).message
+        assert "its certificate is not valid: self" in failure(there.url).message
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate.parent / "cert.pem"))
         post(Webhook(url=f"{there.url}/secure", may_be_near=True), BODY, "id-1")
         wrong = there.url.replace("localhost", "127.0.0.1")
-        assert "its certificate is not good" in failure(wrong).message
+        assert "its certificate is not valid" in failure(wrong).message
     assert there.paths == ["/secure"]
 
 

@@ -83,9 +83,9 @@ def test_every_mistake_of_an_inventory_is_told_with_its_line() -> None:
         f"{KEY} line 6: 'containers': is a key of the pool, not a label of a host",
     )
     assert refused(pool("rl"), "# none\n") == (
-        f"{KEY}: names no host; write one a line, with its labels behind it",
+        f"{KEY}: names no host; write one per line, followed by its labels",
     )
-    assert refused(pool("rl"), "- x\n" * 30)[-1].endswith(": 69 mistakes more")
+    assert refused(pool("rl"), "- x\n" * 30)[-1].endswith(": 69 more mistakes")
 
 
 def test_lines_are_counted_as_editors_do() -> None:
@@ -104,7 +104,7 @@ def test_lines_are_counted_as_editors_do() -> None:
             pool("all"),
             "hosts_file: hosts of a pool have the same labels, but in config/rack.hosts 'gpu1' has"
             " cluster=primary shard=rl (line 2) and 'gpu3' has cluster=primary shard=eval (line 5);"
-            " make a pool of each, which names its labels",
+            " make a pool for each set of labels",
         ),
         (
             pool("all", 'shard = "dev"'),
@@ -132,9 +132,9 @@ def test_hosts_of_two_files_are_of_one_pool() -> None:
     listed = pool("rl", 'shard = "rl"')
     own = '[pools.own]\nprovider = "ssh"\nhosts = ["gpu2"]\nresources = { h100 = 8 }\n'
     assert refused(listed + own) == (
-        "config/bastion.toml: pools.own.hosts: 'gpu2' is a host of pool rl too, as 'root@gpu2'",
+        "config/bastion.toml: pools.own.hosts: 'gpu2' is in pool rl too, as 'root@gpu2'",
     )
-    assert made(listed).spare_hosts == (f"{KEY} line 5: 'gpu3' is a host of no pool",)
+    assert made(listed).spare_hosts == (f"{KEY} line 5: 'gpu3' is in no pool",)
 
 
 def test_the_table_of_inventories_is_the_bastions() -> None:

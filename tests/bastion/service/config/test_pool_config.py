@@ -117,8 +117,8 @@ def test_a_slice_is_counted_in_hosts() -> None:
         ),
         (
             '[pools.x]\nprovider = "fake"\nresources = { a = 1 }',
-            "config/bastion.toml: pools.x.max_machines: missing; how many machines may exist (or"
-            " count, if always)",
+            "config/bastion.toml: pools.x.max_machines: missing; set how many machines can exist"
+            " (or count, to always keep that many)",
         ),
         (
             '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nmax_machines = 2',
@@ -384,11 +384,11 @@ def test_a_host_is_of_one_pool() -> None:
     """Two pools of one host are refused, and so are hosts of a provider that has none."""
     own = 'provider = "ssh"\nhosts = ["gpu1"]\nresources = { h100 = 8 }\n'
     assert problems(f"[pools.a]\n{own}[pools.b]\n{own}") == (
-        "config/bastion.toml: pools.b.hosts: 'gpu1' is a host of pool a too",
+        "config/bastion.toml: pools.b.hosts: 'gpu1' is in pool a too",
     )
     other = own.replace("gpu1", "root@GPU1")
     assert problems(f"[pools.a]\n{own}[pools.b]\n{other}") == (
-        "config/bastion.toml: pools.b.hosts: 'root@GPU1' is a host of pool a too, as 'gpu1'",
+        "config/bastion.toml: pools.b.hosts: 'root@GPU1' is in pool a too, as 'gpu1'",
     )
     local = 'provider = "local"\nhosts = ["gpu1"]\ncount = 1\nresources = { cpu = 1 }'
     assert problems(f"[pools.a]\n{local}") == (

@@ -33,7 +33,7 @@ def test_a_deletion_says_why() -> None:
     assert news(NEW, doomed, 760.0) == [
         (
             "machine deleted",
-            "gpu-5-0 of pool gpu: its agent has not come 11m after it was asked for",
+            "gpu-5-0 of pool gpu: its agent has not reported 11m after it was asked for",
         )
     ]
     idle = replace(NEW, phase=MachinePhase.READY, life=1, idle_since=140.0)

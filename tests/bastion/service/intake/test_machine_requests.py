@@ -294,7 +294,7 @@ def test_an_older_agent_is_not_told_of_a_check() -> None:
     rig, name = begun()
     job = rig.start("train", h100=1)
     problem = asked(rig, "check", CheckRequest(machine=name))
-    assert problem.startswith(f"{name}: its agent is of an older Bastion, which knows no checks")
+    assert problem.startswith(f"{name}: its agent runs an older Bastion, which has no checks")
     assert not any(isinstance(each, Check) for each in rig.agents[name].told)
     assert rig.phase(job) == "running" and rig.root.machines[name].accepts
 
@@ -326,7 +326,7 @@ def test_a_pool_is_kept_warm_for_a_while() -> None:
     assert not rig.root.warm
     assert told(rig, "pool warm") == [
         "gpu: 2 are kept for 1h, by root",
-        "gpu: none is kept any more, the time is over",
+        "gpu: no machines are kept any longer: the time is up",
     ]
 
 

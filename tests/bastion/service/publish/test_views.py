@@ -269,10 +269,14 @@ def test_rows_tell_of_a_silent_agent_although_nothing_else_changes() -> None:
 
     seen = [told(seq) for seq in range(1, 5)]
     assert seen[0] == ("", [])
-    assert seen[1][0] == f"runs on machine {machine.name}, whose agent was heard 2m 20s ago"
-    assert seen[3][0] == f"runs on machine {machine.name}, whose agent was heard 4m 40s ago"
+    assert (
+        seen[1][0] == f"runs on machine {machine.name}, whose agent was last heard from 2m 20s ago"
+    )
+    assert (
+        seen[3][0] == f"runs on machine {machine.name}, whose agent was last heard from 4m 40s ago"
+    )
     (problem,) = seen[1][1]
-    assert problem.startswith(f"machine {machine.name}: its agent rings every 30s and was heard")
+    assert problem.startswith(f"machine {machine.name}: its agent reports every 30s and was last")
 
 
 def test_a_machine_that_is_heard_again_leaves_the_queue_as_it_is() -> None:

@@ -49,7 +49,7 @@ def test_a_host_in_use_is_refused_with_what_to_do() -> None:
     assert there.message == "gpu3 still holds machine rack-4-0, which is creating"
     assert "bastion drain rack-4-0" in there.hint
     leaving = Machine(name="rack-4-0", pool="rack", zone="gpu3", phase=MachinePhase.DELETING)
-    assert "once its host has answered" in refused("gpu3", RACK, machine=leaving).hint
+    assert "once its host answers" in refused("gpu3", RACK, machine=leaving).hint
 
 
 def test_what_cannot_be_told_is_asked_for() -> None:

@@ -111,7 +111,7 @@ def test_a_quota_file_that_is_not_there_is_told_with_its_flag_and_path(
     with pytest.raises(StoreError) as caught:
         files.refresh()
     assert str(caught.value) == (
-        f"{tmp_path}/no/quota.toml (serve --quota): cannot be looked at: '{tmp_path}/no' is out of"
+        f"{tmp_path}/no/quota.toml (serve --quota): cannot be checked: '{tmp_path}/no' is out of"
         " reach: No such file or directory"
     )
 

@@ -117,9 +117,9 @@ def test_a_dead_agent_beside_a_running_job_is_noticed() -> None:
     assert rig.root.machines[name].phase == "silent"
     assert rig.phase(job) == "running"
     (row,) = queue_view(rig.root, None)["jobs"]
-    assert row["text"].startswith(f"runs on machine {name}, whose agent was heard 16m")
+    assert row["text"].startswith(f"runs on machine {name}, whose agent was last heard from 16m")
     (text,) = told(rig, "machine silent")
-    assert text.startswith(f"{name}: its agent was heard 15m")
+    assert text.startswith(f"{name}: its agent was last heard from 15m")
     rig.agents[name].ring(Heartbeat())
     rig.turn()
     assert rig.root.machines[name].phase == "ready"
@@ -137,7 +137,7 @@ def test_its_job_starts_elsewhere_once_the_machine_is_confirmed_gone() -> None:
         others = {each.name for each in rig.agents.values() if f"{job}/2" in each.ran}
         assert not others or agent.name not in provider.states
     assert (rig.phase(job), rig.job(job).attempts) == ("running", 2)
-    assert told(rig, "machine deaf") == [f"{agent.name}: its agent was heard 1h ago"]
+    assert told(rig, "machine deaf") == [f"{agent.name}: its agent was last heard from 1h ago"]
 
 
 def test_a_network_that_is_cut_ends_no_machine_for_a_day() -> None:

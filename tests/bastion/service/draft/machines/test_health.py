@@ -199,7 +199,7 @@ def test_a_machine_that_its_cloud_takes_back_stays_closed_whatever_its_agent_tel
     for told in (Health(bad_devices={"h100": (3,)}), Health(unwell="its disk is full"), Health()):
         rig.agents[name].ring(told)
         rig.turn(2)
-        assert rig.root.machines[name].unwell.startswith("its cloud takes it back in 3600 s")
+        assert rig.root.machines[name].unwell.startswith("its cloud reclaims it in 3600 s")
     job = rig.submit("train")
     rig.turn(5)
     assert rig.phase(job) == "queued"
