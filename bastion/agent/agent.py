@@ -339,7 +339,9 @@ class Agent:
     ) -> None:
         try:
             if isinstance(instruction, Start) and self._cloud is not None and self._cloud.is_taken:
-                stale = stale or "came when its cloud had announced to take this machine"
+                stale = (
+                    stale or "arrived after the cloud announced that it will reclaim this machine"
+                )
             if stale and isinstance(instruction, Start):
                 self._refuse(number, instruction, stale)
             elif stale and isinstance(instruction, Exec):
@@ -399,7 +401,7 @@ class Agent:
             host.execute(told, now)
             return
         commands = Commands(of, self._around)
-        commands.refuse(told, problem or "this host does not run here any more", now)
+        commands.refuse(told, problem or "this host no longer runs here", now)
         self._refused.append(commands)
 
     def _refuse(self, number: int, start: Start, why: str) -> None:

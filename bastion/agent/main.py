@@ -260,7 +260,7 @@ def _serve(
             )
             agent.run()
         except KeeperGoneError as error:
-            say(f"{error}: the agent begins again")
+            say(f"{error}: the agent starts over")
             begun = replace(begun, steps=())
             for each in (lane, long_lanes.slow, long_lanes.looks, long_lanes.other):
                 each.close()
@@ -345,14 +345,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--machine", required=True, help="name of this machine in its pool")
     parser.add_argument("--pool", default="", help="pool this machine belongs to")
     parser.add_argument("--home", required=True, help="folder of the agent on this machine")
-    parser.add_argument("--resources", default="", help="as in h100=8,cpu=16,memory=64GiB")
-    parser.add_argument("--label", action="append", default=[], help="as in shard=rl; repeatable")
+    parser.add_argument("--resources", default="", help="such as h100=8,cpu=16,memory=64GiB")
+    parser.add_argument("--label", action="append", default=[], help="such as shard=rl; repeatable")
     parser.add_argument("--address", default="", help="where other machines reach this one")
     parser.add_argument(
         "--permit_s",
         type=float,
         default=0.0,
-        help="seconds jobs may run on without reaching the store; 0: for ever",
+        help="seconds jobs can continue without reaching the store; 0: forever",
     )
     parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
     parser.add_argument("--build", default="", help="digest of the wheel of this program")
@@ -421,10 +421,12 @@ def _locked(home: Path) -> Iterator[IO[str]]:
             holder = file.read().strip() or "unknown"
             raise BastionError(
                 f"home {home}: process {holder} is its agent already",
-                hint="one agent serves a home; end that one first",
+                hint="one agent serves a home; stop that one first",
             ) from None
         if (home / ENDING).exists():
-            raise BastionError(f"home {home}: this machine is given back, nothing runs here again")
+            raise BastionError(
+                f"home {home}: this machine has been given back, and no job will run here again"
+            )
         file.truncate(0)
         mine = look(os.getpid())
         file.write(f"{os.getpid()} {mine.start if mine else 0}\n")

@@ -98,7 +98,7 @@ def begin(
     at = clock.monotonic()
     failure = run_setup(settings.setup, settings.folder)
     if failure:
-        say(f"this machine cannot be begun: {failure}")
+        say(f"this machine cannot be set up: {failure}")
         _tell(BootFailed(step="setup", text=failure), machine, store, clock, say)
         (settings.folder / FAILED).write_text(failure)
         raise BeginError(failure)
@@ -167,7 +167,7 @@ def _tell(
         except ConflictError:
             return  # an earlier try succeeded
         except StoreError as error:
-            say(f"the bastion could not be told: {error.in_a_line}")
+            say(f"the bastion could not be notified: {error.in_a_line}")
             clock.sleep(2.0**tried)
         else:
             return

@@ -85,7 +85,7 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
     if table is None:
         table = _answer("nvidia-smi", smi)
     if table is None:
-        return DeviceReport(unwell="its GPUs cannot be asked: there is no nvidia-smi")
+        return DeviceReport(unwell="its GPUs cannot be queried: there is no nvidia-smi")
     if isinstance(table, DeviceReport):
         return table
     return gpu_report(gpus, table, log or table)

@@ -57,9 +57,9 @@ def burnt(devices: Mapping[str, int], seconds: float) -> tuple[list[str], list[s
     load.start()
     hashed, wrong = burn_processors(os.cpu_count() or 1, seconds)
     load.join()
-    lines.append(f"{os.cpu_count()} processors: {hashed / 1e9:.1f} GB hashed")
+    lines.append(f"{os.cpu_count()} CPUs: {hashed / 1e9:.1f} GB hashed")
     if wrong:
-        problems.append(f"{wrong} digests of the processors differ from the first")
+        problems.append(f"{wrong} digests of the CPUs differ from the first")
     for index, each in enumerate(told):
         if isinstance(each, NoLoadError):
             lines.append(f"GPU {index}: not loaded, {each}")

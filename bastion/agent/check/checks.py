@@ -67,7 +67,7 @@ class Checks:
         late_s = store_time[0] + now - store_time[1] - told.until
         undone = f"the instruction came {late_s:.0f} s too late" if late_s > 0 else ""
         if told.by == "burn" and hosts:
-            undone = "a job runs here, which the load would disturb"
+            undone = "a job runs here that the load would disturb"
         done = CheckOutcome(write_id=told.id, by=told.by, undone=undone) if undone else None
         self._under_way[told.id] = told, done
         if done is None:

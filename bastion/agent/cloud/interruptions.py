@@ -72,7 +72,7 @@ def _of_gce(metadata: Metadata, *, has_gpus: bool) -> Interruption | None:
         return Interruption(in_s=in_s, text="the spot VM is preempted")
     if metadata.read("instance/maintenance-event").startswith("TERMINATE"):
         in_s = _GPU_MAINTENANCE_S if has_gpus else _MAINTENANCE_S
-        return Interruption(in_s=in_s, text="its host is maintained")
+        return Interruption(in_s=in_s, text="its host is under maintenance")
     return None
 
 

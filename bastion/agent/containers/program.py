@@ -166,7 +166,7 @@ class Container:
                     _log("its container was removed")
                     return {"Running": False, "ExitCode": _SIGNALLED + signal.SIGKILL}
                 if not is_logged:
-                    _log(f"{error}; what it writes meanwhile may be missing here")
+                    _log(f"{error}; its output in the meantime may be missing here")
                     is_logged = True
                 time.sleep(_RETRY_S)
 

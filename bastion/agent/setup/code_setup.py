@@ -142,7 +142,7 @@ def _sent_anew(code: BundleRef | GitRef | Code) -> str:
     """
     assert isinstance(code, BundleRef)
     manifest = f"{layout.BUNDLES}manifests/{code.digest}"
-    return f"delete {manifest} and what is damaged, then submit it again: that sends its code anew"
+    return f"delete {manifest} and the damaged objects, then submit it again to upload its code"
 
 
 def _bring_image(

@@ -26,7 +26,8 @@ def user_of(name: str) -> RunAs:
         found = pwd.getpwnam(name)
     except KeyError:
         raise SpecError(
-            f"run_as: this machine has no user {name!r}", hint="create it, as with useradd --system"
+            f"run_as: this machine has no user {name!r}",
+            hint="create it, for example with useradd --system",
         ) from None
     if found.pw_uid == 0:
         raise SpecError(f"run_as: {name!r} is root; name another user, or none")
@@ -63,7 +64,7 @@ def open_home(home: Path, user: RunAs) -> None:
             mode = stat.S_IMODE(found.st_mode)
             raise SpecError(
                 f"run_as: user {user.uid} cannot reach {home}: {above} has mode {mode:o}",
-                hint="keep machines elsewhere, as with serve --machines_dir=/var/lib/bastion",
+                hint="keep machines elsewhere: serve --machines_dir=/var/lib/bastion",
             )
 
 

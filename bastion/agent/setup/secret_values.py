@@ -67,7 +67,7 @@ def _value(
 ) -> str:
     if source is None:
         raise SetUpError(
-            f"secret {name}: this job may not use it any more",
+            f"secret {name}: this job may no longer use it",
             hint="config/bastion.toml has the rules of secrets",
         )
     if not _is_for(project, source, settings.secret_sources):
@@ -115,8 +115,8 @@ def _text(data: bytes) -> str:
     size = len(text.encode())
     if size < MIN_SECRET_BYTES:
         raise SetUpError(
-            f"{size} bytes; a secret has at least {MIN_SECRET_BYTES}, for a shorter one masked"
-            " wherever it stands would blot out plain words"
+            f"{size} bytes; a secret must have at least {MIN_SECRET_BYTES}: masking a shorter one"
+            " in logs would also hide ordinary words"
         )
     return text
 
@@ -151,7 +151,7 @@ def _with_retries(query: Callable[[], bytes], clock: Clock) -> bytes:
             clock.sleep(pause_s)
         except ImportError as error:
             raise SetUpError(
-                f"the agent lacks a library for it: {error.name}",
+                f"the agent is missing a library for it: {error.name}",
                 hint="install bastion-orchestrator[gcp] or [aws] on the machine",
             ) from None
         except Exception as error:  # noqa: BLE001 - its text may hold the value

@@ -128,7 +128,7 @@ def test_a_command_for_a_host_that_is_gone_is_told(machine: Machine) -> None:
     """A command for a host that is not here gets an end that says so, and harms no other."""
     run_job(machine)
     machine.bucket.instruct(replace(command("true"), attempt=2, nonce="n2"))
-    assert ended(machine).problem == "this host does not run here any more"
+    assert ended(machine).problem == "this host no longer runs here"
     assert machine.bucket.end() is None
 
 

@@ -151,7 +151,7 @@ def test_what_a_dead_keeper_knew_is_masked_whole(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("granted", "why"),
     [
-        ({}, "secret HF_TOKEN: this job may not use it any more"),
+        ({}, "secret HF_TOKEN: this job may no longer use it"),
         ({"HF_TOKEN": "file:vision/NONE"}, "secret HF_TOKEN: file:vision/NONE: no such file"),
         ({"HF_TOKEN": "file:vision/HF_TOKEN/x"}, "file:vision/HF_TOKEN/x: no such file"),
         ({"HF_TOKEN": "file:vision/DIR"}, "file:vision/DIR: a folder, not a file, in this"),

@@ -200,7 +200,7 @@ class Attempt:
         write_end = -1
         try:
             if self.kill_at <= now:
-                raise ValueError("no time is left of its grace")
+                raise ValueError("no time is left in its grace period")
             process.pipe, write_end = os.pipe2(os.O_CLOEXEC)
             os.set_blocking(process.pipe, False)
             with self._inside(cgroup):

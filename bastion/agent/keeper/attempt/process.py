@@ -215,15 +215,18 @@ def _advice(spec: ProcessSpec, error: BaseException) -> str:
     if not isinstance(error, OSError) or not os.path.isfile(path):
         return ""
     if "/" not in spec.argv[0]:
-        return f"no such program in PATH; the file that is there is run as ./{spec.argv[0]}"
+        return (
+            "no such program in PATH; to run the file in the current folder, write"
+            f" ./{spec.argv[0]}"
+        )
     if error.errno == errno.EACCES and os.access(path, os.X_OK):
         return ""  # its folder, its file system or its interpreter keep the user out
     return {
-        errno.ENOENT: "the file is there, and the interpreter that its first line names is not;"
-        " a line that ends as on Windows (CR LF) names none",
-        errno.ENOEXEC: "neither a program of this machine, nor a script whose first line names"
-        " its interpreter, as #!/bin/sh does",
-        errno.EACCES: "Permission denied: it is not executable; chmod +x makes it so",
+        errno.ENOENT: "the file exists, but the interpreter named in its first line does not;"
+        " Windows line endings (CR LF) also cause this",
+        errno.ENOEXEC: "neither a program for this machine nor a script whose first line names"
+        " its interpreter, such as #!/bin/sh",
+        errno.EACCES: "Permission denied: the file is not executable; run chmod +x on it",
     }.get(error.errno or 0, "")
 
 

@@ -15,7 +15,7 @@ _CHECKS = 60
 _PAUSES_S = (0.05, 30.0)
 """Shortest and longest time between two checks."""
 
-_WORDS = {"output": "output", "devices": "device use", "processor": "processor use"}
+_WORDS = {"output": "output", "devices": "device use", "processor": "CPU use"}
 
 
 class Watch:

@@ -92,7 +92,7 @@ def _thread(pid: int, thread: int) -> list[str]:
         return []
     waits_in = read(f"{folder}/wchan", 200).decode("utf-8", "replace").strip("\0 \n")
     where = f" in {waits_in}" if waits_in not in ("", "0") else ""
-    used = f"{stat.used_s:.1f} s of processor time, up {stat.age_s():.0f} s"
+    used = f"{stat.used_s:.1f} s of CPU time, up {stat.age_s():.0f} s"
     kernel = read(f"{folder}/stack", 1 << 14).decode("utf-8", "replace").split("\n")
     stack = [f"    kernel {line}" for line in kernel if line]
     return [f"  thread {thread} {stat.command}: {stat.state}{where}, {used}", *stack]

@@ -151,5 +151,5 @@ def test_nvidia_smi_is_asked_where_the_library_is_not(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert look_at_devices({"h100": 2}).text == "h100 1: 3 uncorrected ECC errors"
     monkeypatch.setenv("PATH", "/nonexistent")
-    unwell = "its GPUs cannot be asked: there is no nvidia-smi"
+    unwell = "its GPUs cannot be queried: there is no nvidia-smi"
     assert look_at_devices({"h100": 2}).unwell == unwell

@@ -109,7 +109,7 @@ def test_nothing_is_loaded_beside_a_job() -> None:
     rig.bucket.spec(job("true"))
     rig.bucket.instruct(start())
     found = asked(rig, command="exit 1")
-    assert found.undone == "a job runs here, which the load would disturb"
+    assert found.undone == "a job runs here that the load would disturb"
     assert found.problem == ""
 
 

@@ -393,11 +393,21 @@ def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, wh
 @pytest.mark.parametrize(
     ("first_line", "mode", "name", "why"),
     [
-        ("#!/bin/sh\r", 0o755, "./run", "names is not; a line that ends as on Windows"),
-        ("#!/no/such/python", 0o755, "./run", "cannot start './run': the file is there, and"),
-        ("echo", 0o755, "./run", "neither a program of this machine, nor a script whose first"),
-        ("#!/bin/sh", 0o644, "./run", "Permission denied: it is not executable; chmod +x"),
-        ("#!/bin/sh", 0o755, "run", "no such program in PATH; the file that is there is run as ./"),
+        ("#!/bin/sh\r", 0o755, "./run", "does not; Windows line endings (CR LF) also cause"),
+        ("#!/no/such/python", 0o755, "./run", "cannot start './run': the file exists, but"),
+        ("echo", 0o755, "./run", "neither a program for this machine nor a script whose first"),
+        (
+            "#!/bin/sh",
+            0o644,
+            "./run",
+            "Permission denied: the file is not executable; run chmod +x",
+        ),
+        (
+            "#!/bin/sh",
+            0o755,
+            "run",
+            "no such program in PATH; to run the file in the current folder, write ./",
+        ),
     ],
 )
 def test_a_script_that_cannot_start_says_what_to_do(

@@ -111,7 +111,7 @@ def test_damaged_code_is_sent_anew_as_its_error_says(
     with pytest.raises(set_up.SetUpError, match=entry.key.rpartition("/")[2]) as told:
         bring(tmp_path / "job", lambda _: None)
     manifest = f"bundles/manifests/{code.digest}"
-    assert f"delete {manifest} and what is damaged" in told.value.message
+    assert f"delete {manifest} and the damaged objects" in told.value.message
     shown = failure_text(End(kind="setup_failed", detail=told.value.message))
     assert shown == f"set-up failed: {told.value.message}"
     for key in (manifest, entry.key):

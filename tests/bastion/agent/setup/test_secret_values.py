@@ -102,7 +102,7 @@ def test_a_list_is_all_that_a_machine_reads(
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"short", "5 bytes; a secret has at least 8"),
+        (b"short", "5 bytes; a secret must have at least 8"),
         (b"", "0 bytes"),
         (b"\xff" * 20, "not UTF-8 text"),
         (b"a\0" * 20, "not UTF-8 text without NUL"),
@@ -129,7 +129,7 @@ def test_only_variables_with_the_prefix_are_read(monkeypatch: pytest.MonkeyPatch
 
 def test_a_secret_that_was_not_granted_is_not_read() -> None:
     """A name that is missing from the instruction was denied after the launch was accepted."""
-    with pytest.raises(SetUpError, match="secret B: this job may not use it any more"):
+    with pytest.raises(SetUpError, match="secret B: this job may no longer use it"):
         values_of([Secret("B")], {"A": "env:A"}, AgentSettings(machine="m"), project="vision")
 
 

@@ -70,7 +70,7 @@ def test_use_of_its_own_devices_is_a_sign_of_life(world: RealWorld, tmp_path: Pa
     world.keeper.start(attempt("uses", shell(SLEEPS, **env), idle=rule(*signs, devices=(3,))))
     world.keeper.start(attempt("idles", shell(SLEEPS, **env), idle=rule(*signs, devices=(0, 1))))
     record = world.ended("idles")
-    assert record.idle == "no output, no device use and no processor use for 0.5 s"
+    assert record.idle == "no output, no device use and no CPU use for 0.5 s"
     world.until(lambda: looked(asked, 40), "nvidia-smi is not asked")
     assert stop(world, "uses").notices[0].reason == "cancel"
 
@@ -106,7 +106,7 @@ def test_stacks_of_every_process_are_in_the_log(world: RealWorld) -> None:
         assert command in rest
     assert rest.count("  thread ") >= 4
     assert "sleeping" in rest
-    assert "s of processor time, up" in rest
+    assert "s of CPU time, up" in rest
     assert world.log("a", 1) == b"up\n"
 
 

@@ -195,7 +195,7 @@ def test_a_machine_that_its_cloud_takes_back_stays_closed_whatever_its_agent_tel
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
-    rig.agents[name].ring(Interruption(in_s=3600.0, text="its host is maintained"))
+    rig.agents[name].ring(Interruption(in_s=3600.0, text="its host is under maintenance"))
     for told in (Health(bad_devices={"h100": (3,)}), Health(unwell="its disk is full"), Health()):
         rig.agents[name].ring(told)
         rig.turn(2)
