@@ -57,7 +57,7 @@ class Admin:
         if not self.root:
             raise SpecError(
                 "no bastion named: neither a root, BASTION_ROOT nor a profile",
-                hint="Admin('gs://bucket/bastion'), or once for all: bastion config set root=URL",
+                hint="Admin('gs://bucket/bastion'), or save it: bastion config set root=URL",
             )
         self.clock = clock or SystemClock()
         self._given = store

@@ -187,6 +187,6 @@ def _surrounding() -> Profile:
     if not named.root:
         raise SpecError(
             "no bastion named: neither a root, BASTION_ROOT nor a profile",
-            hint="Client('gs://bucket/bastion'), or once for all: bastion config set root=URL",
+            hint="Client('gs://bucket/bastion'), or save it: bastion config set root=URL",
         )
     return named

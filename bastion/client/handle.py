@@ -195,7 +195,7 @@ class LaunchHandle:
             return self.jobs[0]
         if job is None:
             some = "a task's number" if self.is_array else ", ".join(self._by_name or self.jobs)
-            raise SpecError("logs: of which job?", hint=f"name one: {some}")
+            raise SpecError("logs: no job named", hint=f"name one: {some}")
         if isinstance(job, int) and self._indices is not None:
             return self._task_id(job, self._indices)
         if job in self.jobs:

@@ -40,7 +40,7 @@ SAID_AFTER_S = 2.0
 """Shorter outages are not reported."""
 SAID_AGAIN_S = 60.0
 FIRST_PAUSE_S = 0.2
-_HINT = "the store did not answer for long; nothing was changed by asking: try again later"
+_HINT = "the store has not answered for a long time; this read changed nothing: try again later"
 LONGEST_PAUSE_S = 5.0
 
 

@@ -91,7 +91,7 @@ def _notices(look: Look, status: StatusView | None) -> list[tuple[str, str]]:
         found.append(
             (
                 "warn",
-                f"{status.absence}; jobs go on while their machines run, and nothing new starts.",
+                f"{status.absence}; jobs continue while their machines run, and no new ones start.",
             )
         )
     if status.quota_problem:

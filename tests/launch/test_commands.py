@@ -547,7 +547,7 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
     assert "512 v4" in ran.out
     told = ran.err.splitlines()
     assert told[:2] == ["problem: the quota file: line 3: bad", "problem: own: no machines"]
-    assert told[2].startswith("no bastion answers: main on vm published nothing for ")
+    assert told[2].startswith("no bastion answers: main on vm has published nothing for ")
     assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
 
 

@@ -182,9 +182,9 @@ class Inbox:
                 return answer
             if self._clock.monotonic() >= until:
                 raise TimedOutError(
-                    f"no answer within {timeout_s:g}s: the request lies in the inbox "
-                    f"({ref.key}) and is taken when the bastion runs",
-                    hint="bastion status tells whether it runs; the answer will be at "
+                    f"no answer within {timeout_s:g}s: the request is in the inbox "
+                    f"({ref.key}) and is processed when the bastion runs",
+                    hint="bastion status shows whether it runs; the answer will be at "
                     f"{ref.answer_key}",
                 )
             if self._clock.monotonic() >= slow_at:
@@ -239,12 +239,14 @@ def _in_doubt(ref: RequestRef, body: Body, error: StoreError) -> InDoubtError:
     from bastion.records.requests.launch_request import LaunchRequest
     from bastion.spec import job_ids
 
-    hint = f"ask again: to {ref.verb} twice does no harm"
+    hint = f"try again: to {ref.verb} twice does no harm"
     if isinstance(body, LaunchRequest):
         job = job_ids(body.launch, ref.ulid)[0]
-        hint = f"bastion show {job} tells whether it was accepted; if not, submit again"
+        hint = f"bastion show {job} shows whether it was accepted; if not, submit again"
         if body.idempotency_key:
             hint = "submit again with the same --idempotency_key: it gives the same jobs"
     return InDoubtError(
-        f"in doubt whether the request reached the bucket, it may be accepted: {error}", hint=hint
+        "it is unknown whether the request reached the bucket, and it may still be accepted:"
+        f" {error}",
+        hint=hint,
     )

@@ -74,7 +74,7 @@ class Presence:
         except BastionError:
             return  # nothing was ever published, or the poll itself reports the store's failure
         if bool(absence) != bool(self._absence_told):
-            goes_on = "jobs go on while their machines run"
+            goes_on = "jobs continue while their machines run"
             self._say(f"{absence}; {goes_on}" if absence else "a bastion leads again")
         self._absence_told = absence
 
@@ -103,7 +103,7 @@ class Presence:
 
     @property
     def _waits(self) -> str:
-        return f"what is asked waits in the inbox of {self._place}"
+        return f"requests wait in the inbox of {self._place}"
 
     def _absence_or_refusal(self) -> str:
         try:

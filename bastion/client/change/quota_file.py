@@ -45,8 +45,8 @@ class QuotaFile:
         except NotFoundError:
             raise NotFoundError(
                 f"there is no quota file at {layout.QUOTA}",
-                hint="bastion quota apply FILE; in a new folder bastion serve comes first, which"
-                " begins the bucket",
+                hint="bastion quota apply FILE; in a new folder, run bastion serve first, which"
+                " creates the bucket",
             ) from None
         assert found is not None
         return _text_of(found)
@@ -152,8 +152,8 @@ class QuotaFile:
             raise
         except StoreError as error:
             raise InDoubtError(
-                f"in doubt whether the quota file was written: {error}",
-                hint="bastion quota show tells what is in force; to apply it again does no harm",
+                f"it is unknown whether the quota file was written: {error}",
+                hint="bastion quota show prints what is in force; applying it again does no harm",
             ) from error
         return quota
 

@@ -187,7 +187,7 @@ def _left_behind(ref: RequestRef, body: Body) -> str:
 
     told = f"the request to {ref.verb} is in the inbox ({ref.key}) and will be processed"
     if isinstance(body, LaunchRequest):
-        return f"{told}; bastion show {job_ids(body.launch, ref.ulid)[0]} tells how it goes"
+        return f"{told}; bastion show {job_ids(body.launch, ref.ulid)[0]} shows its state"
     return told
 
 

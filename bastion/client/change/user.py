@@ -27,5 +27,5 @@ def login_name() -> str:
     except KeyError:
         raise SpecError(
             "user: this process's user has no name in the operating system",
-            hint="name yourself: Client(root, user=...) or --user_id=USER",
+            hint="name the user: Client(root, user=...) or --user_id=USER",
         ) from None

@@ -135,14 +135,14 @@ class Outputs:
         if not attempts:
             raise NotFoundError(
                 f"{self._job} has kept nothing",
-                hint="kept is what it writes into BASTION_OUTPUT_DIR: at its checkpoints, when it"
-                " is stopped, and at its end",
+                hint="a job keeps what it writes into BASTION_OUTPUT_DIR: at its checkpoints, when"
+                " it is stopped, and at its end",
             )
         asked = "" if attempt is None else f" in attempt {attempt}"
         asked += "" if replica is None else f" by replica {replica}"
         shown = ", ".join(map(str, sorted(attempts)))
         raise NotFoundError(
-            f"{self._job} has kept nothing{asked}", hint=f"something was kept in attempt {shown}"
+            f"{self._job} has kept nothing{asked}", hint=f"files were kept in attempt {shown}"
         )
 
     def _bring(self, folder: Path, pieces: list[_Piece], report: Report) -> int:

@@ -45,8 +45,9 @@ def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
     bucket = Path(unquote(parts.path)).resolve()
     if top == bucket:
         raise InvalidCodeError(
-            f"root: {str(top)!r} is the bucket too, and a bundle of it would hold those before",
-            hint="give the bucket a folder of its own, which may lie in the code:"
+            f"root: {str(top)!r} is also the bucket, so a bundle of it would contain earlier"
+            " bundles",
+            hint="give the bucket a folder of its own, which can be inside the code:"
             " bastion up --root=bucket",
         )
     if top not in bucket.parents:
@@ -182,7 +183,7 @@ def _check_lock(env: PythonEnv | None, selected: Selection) -> None:
     if missing:
         raise SpecError(
             *(f"python: {name} is {_absence(selected.root / name)}" for name in missing),
-            hint=f"the code begins at {selected.root}; paths are from there",
+            hint=f"the code begins at {selected.root}; paths are relative to it",
         )
     try:
         data = (selected.root / env.lock).read_bytes()
@@ -206,7 +207,7 @@ def _resolve_image(code: Image) -> ResolvedCode:
         return ResolvedCode(ref=resolve_image(code.ref))
     except UnreachableError as error:
         warning = (
-            f"the image stays {code.ref}, which may come to mean another one: {error};"
+            f"the image stays {code.ref}, which can come to mean another image: {error};"
             " write name@sha256:... to pin it"
         )
         return ResolvedCode(ref=ImageRef(ref=code.ref), warnings=(warning,))

@@ -145,7 +145,7 @@ class Logs:
 def too_many(array: str, count: int) -> SpecError:
     """Return the error for an array with more tasks to follow than allowed."""
     return SpecError(
-        f"{array}: {count} tasks go on; at most {MOST_FOLLOWED} are followed at once",
+        f"{array}: {count} tasks are active; at most {MOST_FOLLOWED} are followed at once",
         hint=f"bastion logs {array}.0-{MOST_FOLLOWED - 1} -f, or bastion wait",
     )
 

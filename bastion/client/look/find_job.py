@@ -285,7 +285,8 @@ def _tasks(
     strange = named[1] - _all_of(published, array)
     if strange:
         raise NotFoundError(
-            f"{array.id} has no task {strange.first}", hint=f"bastion show {array.id} tells which"
+            f"{array.id} has no task {strange.first}",
+            hint=f"bastion show {array.id} lists its tasks",
         )
     return array, named[1]
 
@@ -462,5 +463,5 @@ def check_is_one(job: JobView) -> None:
         NotFoundError: It stands for all tasks of an array.
     """
     if job.is_array and not job.has_ended:
-        hint = f"bastion show {job.id} tells which run; task 3 is {job.id}.3"
+        hint = f"bastion show {job.id} shows which run; task 3 is {job.id}.3"
         raise NotFoundError(f"{job.id} is an array; name one of its tasks", hint=hint)

@@ -278,7 +278,7 @@ class Published(ViewReader):
                 state=UNREADABLE,
                 submitted_at=entry.modified_at,
                 ended_at=entry.modified_at,
-                text=f"{error.message}; bastion fsck tells more",
+                text=f"{error.message}; bastion fsck shows more",
                 as_of=entry.modified_at,
             )
 
@@ -403,8 +403,8 @@ def name_is_of(job: str, array: str) -> bool:
     return job.startswith(f"{array}.") and tasks_of_id(job) is not None
 
 
-UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
-"""The reason of a committed job that no view shows yet."""
+UNPUBLISHED = "it changed a moment ago; the bastion will show the reason shortly"
+"""The reason of a job that is committed and that no view shows yet."""
 
 
 def _job_of_record(job: JobRecord) -> JobView:

@@ -29,7 +29,7 @@ def way_to(published: Published, job: JobView, *, replica: int, host: int) -> Wa
     machine = machines.get(name)
     pool = published.pool_records().get(machine.pool) if machine is not None else None
     if machine is None or pool is None:
-        raise NotFoundError(f"{name}: nothing is published of this machine or its pool")
+        raise NotFoundError(f"{name}: nothing is published about this machine or its pool")
     target = Target(
         machine=machine.name,
         zone=machine.zone,

@@ -128,7 +128,7 @@ class StatusView:
             return f"no bastion leads: the last one stopped {_span(self.silent_s)} ago"
         if self.is_silent:
             return (
-                f"no bastion answers: {self.leader} on {self.host} published nothing for"
+                f"no bastion answers: {self.leader} on {self.host} has published nothing for"
                 f" {_span(self.silent_s)}"
             )
         return ""

@@ -92,7 +92,7 @@ def _with_instance_type(job: Job) -> Job:
         return job
     if len(job.processes) > 1:
         raise SpecError(
-            f"processes: {len(job.processes)} share one {kind.name}; say each one's resources"
+            f"processes: {len(job.processes)} share one {kind.name}; give the resources of each"
         )
     (process,) = job.processes
     asked = Resources(**dict(kind.resources.items()))

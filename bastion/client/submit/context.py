@@ -112,7 +112,7 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
         if project:
             return project
         raise SpecError(
-            "project: none named, and the quota file that would tell yours cannot be read",
+            "project: none named, and the quota file that lists yours cannot be read",
             hint="name it: --project_id=PROJECT",
         )
     found = quota.resolve_project(user, project or None)

@@ -97,7 +97,7 @@ def _root(store: ObjectStore) -> Root:
     try:
         found = store.read(layout.ROOT)
     except NotFoundError:
-        raise NotFoundError("no bastion has served this bucket yet: nothing to foresee") from None
+        raise NotFoundError("no bastion has served this bucket yet: nothing to predict") from None
     assert found is not None
     return decode_root(found.data)
 

@@ -203,14 +203,14 @@ def _on_lines(part: Any) -> Any:
 def _listed(table: dict[str, Any]) -> Iterator[str]:
     """Yield a problem if `jobs` or `processes` is a single table, and wrap it in a list."""
     if isinstance(table.get("jobs"), dict):
-        yield "jobs: is one table, and a list of them is wanted; write [[jobs]]"
+        yield "jobs: is a single table, must be a list of tables; write [[jobs]]"
         table["jobs"] = [table["jobs"]]
     jobs = table.get("jobs")
     for at, job in enumerate(jobs if isinstance(jobs, list) else ()):
         if isinstance(job, dict) and isinstance(job.get("processes"), dict):
             yield (
-                f"jobs.{at}.processes: is one table, and a list of them is wanted;"
-                " write [[jobs.processes]]"
+                f"jobs.{at}.processes: is a single table, must be a list of tables; write"
+                " [[jobs.processes]]"
             )
             job["processes"] = [job["processes"]]
 

@@ -84,7 +84,7 @@ def tree_of(bundled: Bundle | None) -> WorkingTree | None:
         found = dirty_diff(bundled.root, told=bundled.paths)
     except BundleError as error:  # the record is for people and never stops a launch
         advice = f"; {error.hint}" if error.hint else ""
-        warn(f"warning: it is not recorded which commit this is: {error.message}{advice}")
+        warn(f"warning: the commit of the code is not recorded: {error.message}{advice}")
         return None
     if found is None:
         return None

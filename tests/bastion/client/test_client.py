@@ -135,7 +135,7 @@ def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:
         with pytest.raises(NotFoundError, match="0123456789 is an array; name one") as refused:
             ask()
         assert refused.value.hint == (
-            "bastion show train-0123456789 tells which run; task 3 is train-0123456789.3"
+            "bastion show train-0123456789 shows which run; task 3 is train-0123456789.3"
         )
     assert not bastion_.taken
 
@@ -236,7 +236,7 @@ def test_an_instance_type_fills_what_the_process_left_open() -> None:
         ),
         (
             {"instance_type": "a3-highgpu-1g", "processes": (Process(["a"]), Process(["b"]))},
-            "jobs.main.processes: 2 share one a3-highgpu-1g; say each one's resources",
+            "jobs.main.processes: 2 share one a3-highgpu-1g; give the resources of each",
         ),
         (
             {"processes": (Process(["a"], resources=Resources(h10=2)),)},
@@ -526,7 +526,7 @@ def test_a_wrong_clock_of_a_laptop_makes_no_bastion_silent(off_s: float) -> None
     lead(store, now=clock.wall())
     assert not client.status().absence
     clock.advance(90)
-    assert client.status().absence.endswith("on vm published nothing for 1m 30s")
+    assert client.status().absence.endswith("on vm has published nothing for 1m 30s")
 
 
 def test_why_is_the_reason_with_its_numbers() -> None:
@@ -595,7 +595,7 @@ def test_a_quota_file_is_checked_before_it_is_written() -> None:
     store.delete(layout.QUOTA)
     with pytest.raises(NotFoundError, match="there is no quota file at project-quotas/") as none:
         client.quota()
-    assert "in a new folder bastion serve comes first" in none.value.hint
+    assert "in a new folder, run bastion serve first" in none.value.hint
     client.apply_quota(QUOTA)
     assert client.quota_text() == QUOTA
 
@@ -669,7 +669,9 @@ def test_a_quota_file_that_may_be_written_is_told_as_in_doubt() -> None:
     store, clock = world()
     faulty = FaultyStore(store, lambda operation, _: Fault.AFTER if operation == "swap" else None)
     client = Client("memory:", user="ada", store=faulty, clock=clock)
-    with pytest.raises(InDoubtError, match="in doubt whether the quota file was written: swap of"):
+    with pytest.raises(
+        InDoubtError, match="it is unknown whether the quota file was written: swap of"
+    ):
         client.apply_quota(QUOTA + "\n# mine\n")
 
 

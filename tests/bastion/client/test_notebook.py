@@ -193,7 +193,7 @@ def test_the_log_of_the_only_job_needs_no_name() -> None:
     print_log(store, handle.jobs[0], b"a line\n")
     assert handle.logs() == "a line\n"
     handle.jobs, handle._by_name = (A, B), {"x": A, "y": B}
-    with pytest.raises(SpecError, match="of which job") as caught:
+    with pytest.raises(SpecError, match="no job named") as caught:
         handle.logs()
     assert caught.value.hint == "name one: x, y"
 

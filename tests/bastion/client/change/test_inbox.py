@@ -72,9 +72,9 @@ def test_an_endless_doubt_is_told() -> None:
     """After two minutes the sender is told that it is in doubt, and how to find out."""
     _, clock, inbox = inbox_with(iter([Fault.BEFORE] * 999))
     began = clock.monotonic()
-    with pytest.raises(InDoubtError, match="in doubt whether the request reached the bucket") as it:
+    with pytest.raises(InDoubtError, match="it is unknown whether the request reached") as it:
         inbox.post(ASKED, BODY)
-    assert it.value.hint == "ask again: to cancel twice does no harm"
+    assert it.value.hint == "try again: to cancel twice does no harm"
     assert 100 < clock.monotonic() - began <= 120
 
 
@@ -87,7 +87,7 @@ def test_a_doubtful_launch_names_the_command_that_tells() -> None:
     with pytest.raises(InDoubtError) as caught:
         inbox.post(asked, body)
     (name,) = job_ids(body.launch, asked.ulid)
-    assert caught.value.hint.startswith(f"bastion show {name} tells whether it was accepted")
+    assert caught.value.hint.startswith(f"bastion show {name} shows whether it was accepted")
     with pytest.raises(InDoubtError) as caught:
         inbox.post(asked, replace(body, idempotency_key="k"))
     assert "same --idempotency_key" in caught.value.hint
@@ -174,11 +174,11 @@ def test_no_answer_in_time_says_where_the_request_is() -> None:
     with pytest.raises(TimedOutError) as caught:
         inbox.wait(ASKED, timeout_s=30)
     assert str(caught.value) == (
-        f"no answer within 30s: the request lies in the inbox ({ASKED.key}) and is taken when the "
-        "bastion runs"
+        f"no answer within 30s: the request is in the inbox ({ASKED.key}) and is processed when"
+        " the bastion runs"
     )
     assert caught.value.hint == (
-        f"bastion status tells whether it runs; the answer will be at {ASKED.answer_key}"
+        f"bastion status shows whether it runs; the answer will be at {ASKED.answer_key}"
     )
     assert 30 <= clock.monotonic() - before < 31
 

@@ -47,7 +47,7 @@ def test_nothing_is_told_while_a_bastion_leads() -> None:
     ("fields", "why"),
     [
         ({"leader": None}, "no bastion leads: the last one stopped 26s ago"),
-        ({}, "no bastion answers: vm on vm published nothing for 26s"),
+        ({}, "no bastion answers: vm on vm has published nothing for 26s"),
     ],
 )
 def test_a_bastion_that_is_away_is_said_before_the_wait(
@@ -59,7 +59,7 @@ def test_a_bastion_that_is_away_is_said_before_the_wait(
     presence, said = presence_of(store, clock)
     presence.look()
     presence.look()
-    assert said == [f"{why}; what is asked waits in the inbox of {PLACE}"]
+    assert said == [f"{why}; requests wait in the inbox of {PLACE}"]
 
 
 def test_a_root_that_an_admin_prepared_waits_for_its_first_bastion() -> None:
@@ -70,7 +70,7 @@ def test_a_root_that_an_admin_prepared_waits_for_its_first_bastion() -> None:
     presence.look()
     assert said == []
     presence.still_waiting()
-    assert said == [f"no bastion has run here yet; what is asked waits in the inbox of {PLACE}"]
+    assert said == [f"no bastion has run here yet; requests wait in the inbox of {PLACE}"]
 
 
 def test_an_answer_that_takes_long_is_said() -> None:
@@ -96,7 +96,7 @@ def test_a_bastion_that_dies_while_an_answer_is_awaited_is_said() -> None:
         client.launch(launch_of(), timeout_s=60.0)
     first, second = said
     assert first == f"waiting for the answer of the bastion at {PLACE}"
-    assert second.startswith("no bastion answers: vm on vm published nothing for ")
+    assert second.startswith("no bastion answers: vm on vm has published nothing for ")
 
 
 def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
@@ -109,7 +109,7 @@ def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
         presence.glance()
         clock.sleep(10.0)
     assert said == [
-        "no bastion leads: the last one stopped 0s ago; jobs go on while their machines run",
+        "no bastion leads: the last one stopped 0s ago; jobs continue while their machines run",
         "a bastion leads again",
     ]
 

@@ -178,7 +178,7 @@ def test_nothing_kept_is_told(kept: Kept, tmp_path: Path) -> None:
         kept.outputs.fetch(tmp_path / "out", attempt=7)
     with pytest.raises(NotFoundError, match="kept nothing by replica 3") as other:
         kept.outputs.fetch(tmp_path / "out", replica=3)
-    assert other.value.hint == "something was kept in attempt 1"
+    assert other.value.hint == "files were kept in attempt 1"
 
 
 def test_a_folder_that_cannot_be_written_is_told(kept: Kept, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_bucket_that_is_the_code_is_refused(tmp_path: Path) -> None:
     """A bundle of it would hold all bundles before, and grow with each launch."""
     (tmp_path / "train.py").write_text("")
     store = MemoryStore(lambda: 0.0)
-    with pytest.raises(SpecError, match=r"code\.root: .* is the bucket too") as caught:
+    with pytest.raises(SpecError, match=r"code\.root: .* is also the bucket") as caught:
         resolve_code(LocalDir(str(tmp_path)), store, url=tmp_path.as_uri(), start=tmp_path)
     assert "a folder of its own" in caught.value.hint
     assert not store.list("")

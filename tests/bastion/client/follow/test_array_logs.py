@@ -90,6 +90,8 @@ def test_the_handle_of_an_array_is_followed() -> None:
 def test_no_more_than_a_hundred_tasks_are_followed() -> None:
     """What to do instead is told, before anything is waited for."""
     handle, *_ = launched("0-199")
-    with pytest.raises(SpecError, match="200 tasks go on; at most 100 are followed") as refused:
+    with pytest.raises(
+        SpecError, match="200 tasks are active; at most 100 are followed"
+    ) as refused:
         handle.follow(StringIO())
     assert refused.value.hint == f"bastion logs {handle.id}.0-99 -f, or bastion wait"

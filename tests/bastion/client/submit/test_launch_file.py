@@ -116,8 +116,10 @@ def test_one_table_in_place_of_a_list_is_told_with_its_brackets() -> None:
     with pytest.raises(SpecError) as caught:
         parse_launch('name = "a"\n[jobs]\nreplicas = 0\n[jobs.processes]\n', source="a.toml")
     told = "\n".join(caught.value.problems)
-    assert "a.toml: line 2: jobs: is one table, and a list of them is wanted; write [[jobs]" in told
-    assert "jobs.0.processes: is one table, and a list of them is wanted; write [[jobs.pro" in told
+    assert (
+        "a.toml: line 2: jobs: is a single table, must be a list of tables; write [[jobs]" in told
+    )
+    assert "jobs.0.processes: is a single table, must be a list of tables; write [[jobs.pro" in told
     assert "jobs.0.processes.0.command: missing" in told
     assert "jobs.0.replicas: 0 is not" in told
 
