@@ -327,7 +327,9 @@ class Launch:
         if not 1 <= len(self.jobs) <= MAX_JOBS:
             problems.append(f"jobs: {len(self.jobs)} is not allowed; 1 to {MAX_JOBS}")
         twice = [name for name, n in Counter(job.name for job in self.jobs).items() if n > 1]
-        problems += [f"jobs: two are called {name!r}; names differ in a launch" for name in twice]
+        problems += [
+            f"jobs: two are called {name!r}; names must be unique in a launch" for name in twice
+        ]
         if len(self.description.encode()) > 4096:
             problems.append("description: longer than 4096 bytes")
         if self.python is not None and is_image(self.code):
@@ -403,7 +405,8 @@ def _array_problems(launch: Launch) -> list[str]:
         problems.append(f"{word}: the launch has {len(launch.jobs)} jobs; an array is of one")
     if launch.when_busy == "fail":
         problems.append(
-            f"when_busy: 'fail' is not possible with {word}: its tasks start as room comes free;"
+            f"when_busy: 'fail' is not possible with {word}: its tasks start as devices become"
+            " free;"
             " allowed: 'queue'"
         )
     if launch.sweep is None:

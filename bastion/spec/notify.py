@@ -58,9 +58,11 @@ class Notify:
         if not self.is_url:
             problems += check_name("notify.to", self.to)
         if self.kind and not self.is_url:
-            problems.append(f"notify.kind: {self.to} is a name, and admins say what it takes")
+            problems.append(
+                f"notify.kind: {self.to} is the name of a webhook, whose kind admins set"
+            )
         if not self.on:
-            problems.append("notify.on: empty; leave it out to hear of the usual")
+            problems.append("notify.on: empty; leave it out for the default events")
         if problems:
             raise SpecError(*problems)
 
@@ -76,9 +78,9 @@ def url_problems(field_name: str, url: str) -> list[str]:
     if len(url) > MAX_URL_CHARACTERS:
         return [f"{field_name}: longer than {MAX_URL_CHARACTERS} characters"]
     if found is None:
-        return [f"{field_name}: no URL that can be used; as https://HOST/PATH, in printable ASCII"]
+        return [f"{field_name}: not a usable URL; write https://HOST/PATH in printable ASCII"]
     if found["user"]:
-        return [f"{field_name}: carries a user or a password; they belong in no URL"]
+        return [f"{field_name}: carries a user or a password; remove them"]
     if found["port"] and not 1 <= int(found["port"]) <= 65535:
         return [f"{field_name}: {found['port']} is not a port; 1 to 65535"]
     return []

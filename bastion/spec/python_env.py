@@ -87,5 +87,7 @@ def python_problems(env: PythonEnv | None, code: CodeRef | Code | None) -> list[
     if env is None or isinstance(code, BundleRef | GitRef | LocalDir | GitRepo):
         return []
     if code is None:
-        return [f"python: {env.lock} is read from the code, and none is sent; as with --code=."]
+        return [
+            f"python: {env.lock} is read from the code, and no code is sent; send it with --code=."
+        ]
     return ["python: an image brings its own environment; leave one of the two out"]

@@ -86,7 +86,9 @@ def secret_of(text: str) -> Secret:
     """
     name, equals, source = text.partition("=")
     if equals and not source:
-        raise SpecError(f"source: empty in {text!r}; leave out the = where the admin knows it")
+        raise SpecError(
+            f"source: empty in {text!r}; leave out the = if an admin has declared the secret"
+        )
     return Secret(name, source=source)
 
 
@@ -114,7 +116,5 @@ def secrets_problems(secrets: Iterable[Secret], env: Mapping[str, str]) -> list[
         if secret.name in env:
             problems.append(f"secrets.{secret.name}: env sets this variable too; take one out")
         elif sources.setdefault(secret.name, secret.source) != secret.source:
-            problems.append(
-                f"secrets.{secret.name}: asked for from two sources; one name, one value"
-            )
+            problems.append(f"secrets.{secret.name}: asked for from two sources; name one")
     return problems

@@ -322,7 +322,7 @@ class GcsStore:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StoreError(f"gs://{self._bucket} did not answer: {_words(error)}") from error
         if response.status == 200 and not _tells_its_end(response.headers):
-            raise StoreError(f"gs://{self._bucket} sent half of an answer")
+            raise StoreError(f"gs://{self._bucket} sent an incomplete answer")
         return _Answer(status=response.status, headers=response.headers, body=received)
 
     @contextmanager
@@ -331,7 +331,7 @@ class GcsStore:
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreError(f"gs://{self._bucket} answered nonsense: {error!r}") from error
+            raise StoreError(f"gs://{self._bucket} sent an invalid answer: {error!r}") from error
 
     def _authorize(self, method: str, url: str, headers: dict[str, str]) -> None:
         credentials = self._credentials
@@ -396,7 +396,7 @@ class GcsStore:
                 return StoreRefusedError(
                     f"gs://{self._bucket} refuses {self._identity()}: {key!r} was not {done}:"
                     f" {answer.text()}",
-                    hint="an admin grants what each needs, and no more: bastion setup gcs",
+                    hint="an admin grants the required roles: bastion setup gcs",
                 )
             case 403 | 429:
                 return StoreError(said, retry_after_s=max(_PAUSE_AFTER_429_S, _asked_s(answer)))

@@ -334,8 +334,8 @@ class S3Store:
         if status in (401, 403):
             return StoreRefusedError(
                 f"s3://{self._bucket} refuses {_identity()} to {doing}: {code} {text}",
-                hint="run: aws sts get-caller-identity; an admin grants what each needs, and no"
-                " more: bastion setup s3",
+                hint="run: aws sts get-caller-identity; an admin grants the required roles:"
+                " bastion setup s3",
             )
         if status in (301, 400, 405):
             return StoreRefusedError(said)
@@ -404,7 +404,7 @@ def _check_end(headers: Mapping[str, str]) -> None:
         ValueError: It has neither a length nor a chunked encoding.
     """
     if "content-length" not in headers and "transfer-encoding" not in headers:
-        raise ValueError("half of an answer")
+        raise ValueError("an incomplete answer")
 
 
 def _code(error: ClientError) -> str:

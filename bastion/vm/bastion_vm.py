@@ -70,8 +70,9 @@ def _zone_problems(vm: BastionVm, scheme: str) -> tuple[str, ...]:
     if vm.image or _CLOUDS.get(scheme, _cloud_of(vm)) == _cloud_of(vm):
         return ()
     return (
-        f"--zone: {vm.zone} is {_cloud_of(vm)}'s, and the root {_CLOUDS[scheme]}'s, where its"
-        " identity is unknown; a zone of the root's cloud, or --image with credentials in it",
+        f"--zone: {vm.zone} is {_cloud_of(vm)}'s, and the root {_CLOUDS[scheme]}'s, where the VM's"
+        " identity is unknown; choose a zone of the root's cloud, or an --image that contains"
+        " credentials",
     )
 
 

@@ -70,7 +70,7 @@ class Ec2Vm:
         if self._find() is not None:
             raise ConflictError(
                 f"there is a VM {self._vm.name} already",
-                hint=f"bastion upgrade --name={self._vm.name} renews it",
+                hint=f"bastion upgrade --name={self._vm.name} upgrades it",
             )
         self._ask("run_instances", f"create {self._vm.name}", **request(self._vm, self._image()))
 

@@ -80,7 +80,7 @@ class GceVm:
             self._get()
             raise ConflictError(
                 f"there is a VM {self._vm.name} already",
-                hint=f"bastion upgrade --name={self._vm.name} renews it",
+                hint=f"bastion upgrade --name={self._vm.name} upgrades it",
             )
         self._settle(answer, f"create {self._vm.name}")
 
@@ -122,9 +122,9 @@ class GceVm:
             raise verdict(answer, f"look at {self._vm.name}")
         if answer.get("labels", {}).get(LABEL) != self._vm.name:
             raise ProviderRefusedError(
-                f"the VM {self._vm.name} in {self._vm.zone} is none that bastion create made:"
+                f"the VM {self._vm.name} in {self._vm.zone} was not made by bastion create:"
                 f" it has no label {LABEL}={self._vm.name}",
-                hint="choose another --name; many call a host that is only a way in so",
+                hint="choose another --name; a jump host is often called bastion too",
             )
         return answer
 

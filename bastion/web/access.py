@@ -75,8 +75,8 @@ class Access:
         if not _is_named(request, settings.host):
             return _refused(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "this server is asked by a name that is not its own; open it by the address that"
-                " bastion web printed",
+                "this server does not serve this host name; open the address that bastion web"
+                " printed",
             )
         return None
 

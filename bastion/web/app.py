@@ -298,7 +298,11 @@ class Site:
         assert isinstance(error, BastionError)
         if isinstance(error, NotFoundError):
             return await self._trouble(request, 404, "Not found", error.message, hint=error.hint)
-        title = "The bucket is away" if isinstance(error, StoreError) else "This cannot be shown"
+        title = (
+            "The bucket is out of reach"
+            if isinstance(error, StoreError)
+            else "This cannot be shown"
+        )
         status = 503 if isinstance(error, StoreError) else 500
         return await self._trouble(request, status, title, error.message, hint=error.hint)
 
@@ -307,7 +311,7 @@ class Site:
         values = {
             "title": "This page could not be made",
             "text": "Something went wrong in bastion web itself, and its log says what.",
-            "hint": "Reload, or go on elsewhere; if it comes back, run bastion bug-report.",
+            "hint": "Reload, or open another page; if it happens again, run bastion bug-report.",
         }
         frame = bare_frame(request.url.path)
         page = render("trouble.html", frame=frame, palette=Palette(()), **values)

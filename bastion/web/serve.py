@@ -79,8 +79,9 @@ def _listening(settings: WebSettings) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL or (error.errno or 0) < 0:  # of getaddrinfo
             raise SpecError(
-                f"--host: {settings.host!r} is no address of this machine",
-                hint="name one that it has; 127.0.0.1 is for its own programs, 0.0.0.0 is all",
+                f"--host: {settings.host!r} is not an address of this machine",
+                hint="use one of its addresses; 127.0.0.1 serves only programs on this machine,"
+                " 0.0.0.0 everyone",
             ) from None
         # Python appends the address, which is already in the message.
         why = os.strerror(error.errno) if error.errno else str(error)

@@ -321,6 +321,7 @@ def test_a_host_that_is_not_this_machine_is_told(run: Run) -> None:
     ran = run("web", "--host=192.0.2.1", "--user_header=X-User", "--port=0")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [
-        "error: --host: '192.0.2.1' is no address of this machine",
-        "hint: name one that it has; 127.0.0.1 is for its own programs, 0.0.0.0 is all",
+        "error: --host: '192.0.2.1' is not an address of this machine",
+        "hint: use one of its addresses; 127.0.0.1 serves only programs on this machine, 0.0.0.0"
+        " everyone",
     ]

@@ -123,11 +123,11 @@ def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
     if "'pytz'" in text:
         return SpecError(
             "query: a time with a time zone cannot be shown",
-            hint="cast it, as now()::TIMESTAMP: that is the same time in UTC, as all times here",
+            hint="cast it, such as now()::TIMESTAMP: the same time in UTC, like all times here",
         )
     if "disabled by configuration" in text or "disabled through configuration" in text:
         return SpecError(
-            "query: it reads something beside the record, which is not allowed",
+            "query: it reads something other than the record, which is not allowed",
             hint=f"the tables are {', '.join(VIEWS)}",
         )
     first = _KIND.sub("", text.splitlines()[0])

@@ -147,7 +147,9 @@ class Api:
         except (ValueError, RecursionError) as error:
             raise ProviderUnavailableError(f"{what}: Google's answer is not JSON") from error
         if not isinstance(answer, dict):
-            raise ProviderUnavailableError(f"{what}: Google answered nonsense: {answer!r:.100}")
+            raise ProviderUnavailableError(
+                f"{what}: Google sent an invalid answer: {answer!r:.100}"
+            )
         return answer
 
     def pages(self, method: Any, what: str, **given: Any) -> Iterator[Mapping[str, Any]]:

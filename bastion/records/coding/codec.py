@@ -74,7 +74,7 @@ def encode_request(body: object) -> bytes:
     data = encode(body)
     if len(data) > MAX_REQUEST_BYTES:
         raise SpecError(
-            f"the request: {too_large(len(data))}", hint="put what is long into files of its code"
+            f"the request: {too_large(len(data))}", hint="move long values into files of its code"
         )
     return data
 
@@ -178,7 +178,9 @@ def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = N
     except ValidationError as error:
         text = f"{key}: {problems_text(error)}"
         if _is_foreign(error):
-            hint = "another version of Bastion wrote it: bring this one to the newest that runs"
+            hint = (
+                "another version of Bastion wrote it: upgrade this one to the newest version in use"
+            )
             raise ForeignRecordError(text, hint=hint) from error
         raise RecordError(text) from error
     return record

@@ -70,7 +70,7 @@ class Schema:
                 raise RecordError(
                     f"{key}: is of schema {found}, and Bastion {VERSION} knows schemas from"
                     f" {oldest} to {self.current}",
-                    hint="start a Bastion between the two versions once: it brings the record up",
+                    hint="start a Bastion between the two versions once: it upgrades the record",
                 )
             try:
                 record = {**step(record), "schema": schema + 1}

@@ -72,7 +72,9 @@ class Array(Written):
 
 def _limit(limit: str, text: str, at_once: int | None) -> int:
     if at_once is not None:
-        raise SpecError(f"array: {text!r} and at_once={at_once} both say how many; one of them")
+        raise SpecError(
+            f"array: {text!r} and at_once={at_once} both set the limit; give one of them"
+        )
     if not _LIMIT.fullmatch(limit):
         raise SpecError(
             f"array: %{limit} in {text!r} is not allowed; after % stands how many tasks may run at"
@@ -92,5 +94,5 @@ def _given(indices: Iterable[int]) -> Indices:
         raise SpecError(f"array: {wrong[0]!r} is not an index; whole numbers from 0 to {MAX_INDEX}")
     made = Indices.of(listed)
     if len(made) != len(listed):
-        raise SpecError("array: an index stands there twice; each once")
+        raise SpecError("array: an index is given twice; give each once")
     return made

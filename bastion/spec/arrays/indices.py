@@ -116,7 +116,7 @@ class Indices(Written):
         pairs = [pair for each in steps for pair in _pairs_of(each)]
         made = cls(pairs)
         if len(made) != sum(last - first + 1 for first, last in pairs):
-            raise SpecError(f"{field}: {text[:80]!r} names an index twice; each once")
+            raise SpecError(f"{field}: {text[:80]!r} names an index twice; give each once")
         return made
 
     def __len__(self) -> int:

@@ -163,7 +163,10 @@ class Sweep:
         lengths = {name: len(settings) for name, settings in self.zip.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name} has {n}" for name, n in lengths.items())
-            yield f"sweep.zip: its lists go side by side and must be of one length: {shown}"
+            yield (
+                "sweep.zip: its lists are combined element by element and must have the same"
+                f" length: {shown}"
+            )
         names = self.names
         if not names:
             yield "sweep: no parameter given; allowed: grid, zip and sample"
@@ -177,7 +180,7 @@ class Sweep:
         twice = [name for name, n in Counter(map(str.upper, names)).items() if n > 1]
         for name in twice:
             told = ", ".join(each for each in names if each.upper() == name)
-            yield f"sweep: two parameters are called {told}; names differ, not in case alone"
+            yield f"sweep: two parameters are called {told}; names must differ by more than case"
         if self.at_once is not None and self.at_once < 1:
             yield f"sweep.at_once: {self.at_once} is not allowed; 1 or more"
         if self.count > MAX_TASKS:
@@ -193,7 +196,7 @@ class Sweep:
         for where, texts in zip(rows, told):
             for text, n in Counter(texts).items():
                 if n > 1:
-                    yield f"{where}: {text} stands there {n} times, which makes equal tasks"
+                    yield f"{where}: {text} is given {n} times, which would create equal tasks"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -34,7 +34,8 @@ def seconds_of(field: str, written: float | str) -> float:
         seconds = seconds_in(written)
         if seconds is None:
             raise SpecError(
-                f"{field}: {written!r} is not a duration; allowed: number and unit, as 90s 8h 2d"
+                f"{field}: {written!r} is not a duration; allowed: a number and a unit, such as"
+                " 90s, 8h or 2d"
             )
         return seconds
     is_number = isinstance(written, int | float) and not isinstance(written, bool)

@@ -66,7 +66,7 @@ class FolderIdentity:
             raise StoreError(
                 f"{self._path!r} is out of reach: another folder is there than before",
                 hint="if its disk was unmounted, mount it again; if the bucket was replaced on"
-                " purpose, start everything that uses it anew",
+                " purpose, restart everything that uses it",
             )
         self._seen, self._token = place, token
         self._is_bucket = os.path.isdir(self._tokens)

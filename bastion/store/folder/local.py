@@ -277,8 +277,8 @@ class LocalStore:
                 os.close(handle)
             if found.st_mtime_ns != stamp_ns:
                 raise StoreRefusedError(
-                    f"{self._root!r}: the filesystem rounds file times, so no version could be told"
-                    " from the next",
+                    f"{self._root!r}: the filesystem rounds file times, so versions of an object"
+                    " cannot be told apart",
                     hint="choose a folder on ext4, xfs, btrfs or tmpfs",
                 )
             yield path, Written(version=_version(found), modified_at=found.st_mtime)
@@ -301,8 +301,8 @@ class LocalStore:
     def _no_bucket(self) -> StoreError:
         """Return the error for a folder without a bucket, such as an empty mount point."""
         return StoreError(
-            f"{self._root!r} is out of reach: no bucket was begun in this folder",
-            hint="mount its disk; or start a bastion on it, which begins a bucket",
+            f"{self._root!r} is out of reach: there is no bucket in this folder",
+            hint="mount its disk, or start a bastion on it, which creates a bucket",
         )
 
     def _link(self, temp: str, path: str, key: str) -> None:

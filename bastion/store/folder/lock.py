@@ -90,7 +90,7 @@ class FileLocks:
         holder = os.pread(handle, 32, 0).decode(errors="replace")
         raise StoreError(
             f"{name!r} has been locked by process {holder} for more than {self._timeout_s:g} s",
-            hint=f"see what process {holder} is doing; its lock goes when it ends",
+            hint=f"see what process {holder} is doing; its lock is released when it ends",
         )
 
 

@@ -18,7 +18,7 @@ from bastion.web.reading.live_use import Uses
 CHARTS = {
     "devices": "Devices: how much each is used",
     "device-memory": "Memory of its devices",
-    "cores": "Processor cores",
+    "cores": "CPU cores",
     "memory": "Memory of its processes",
     "traffic": "Disk and network",
 }

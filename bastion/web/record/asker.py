@@ -104,7 +104,7 @@ class RecordChild:
         """Return the process, which is started now if none is running."""
         with self._lock:
             if self._is_closed:
-                raise BastionError("the pages are closed")
+                raise BastionError("the server is stopping")
             process = self._process
             if process is not None and process.poll() is None:
                 return process
@@ -127,8 +127,8 @@ class RecordChild:
                     bufsize=0,
                 )
             except OSError as error:
-                raise BastionError(f"the record cannot be asked: {error.strerror}") from None
-            Thread(target=process.wait, daemon=True).start()  # reaps it
+                raise BastionError(f"the record cannot be queried: {error.strerror}") from None
+            Thread(target=process.wait, daemon=True).start()  # an ended one is no zombie
             self._process = process
             return process
 

@@ -40,7 +40,7 @@ def test_instructions_of_a_newer_bastion_are_kept_for_a_newer_agent() -> None:
     rig.bucket.instruct(number=3)
     rig.pass_s(10)
     assert rig.bucket.told() == ("claimed", "started")
-    assert [line for line in rig.said if "bring this one to the newest" in line] == rig.said
+    assert [line for line in rig.said if "upgrade this one to the newest" in line] == rig.said
     upgrade(rig, key, wanted)
     end = rig.bucket.end()
     assert end is not None

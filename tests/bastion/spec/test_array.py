@@ -51,7 +51,7 @@ def test_an_array_says_its_tasks(written: object, tasks: str, at_once: int | Non
         ("0-9999:2", "is 5000 separate ranges; at most 1000"),
         ("ten", "'ten' in 'ten' is not a range"),
         (0, "0 tasks are not allowed; 1 to 30000"),
-        ([1, 1], "an index stands there twice"),
+        ([1, 1], "an index is given twice"),
         ([-1], "-1 is not an index; whole numbers from 0 to 999999"),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_wrong_array_is_refused(written: object, problem: str) -> None:
 def test_a_limit_is_said_once() -> None:
     """Both ways of saying how many at once are an error, either one is fine."""
     assert Array("0-9", at_once=3) == Array("0-9%3")
-    with pytest.raises(SpecError, match="both say how many"):
+    with pytest.raises(SpecError, match="both set the limit"):
         Array("0-9%3", at_once=4)
     with pytest.raises(SpecError, match="0 at once is not allowed"):
         Array("0-9", at_once=0)

@@ -91,7 +91,8 @@ def test_variables_are_checked(env: dict[str, str], problem: str) -> None:
         ({"retries": -1}, "retries: -1 is not allowed; 0 to 1000000"),
         (
             {"max_runtime": "8 hours"},
-            "max_runtime: '8 hours' is not a duration; allowed: number and unit, as 90s 8h 2d",
+            "max_runtime: '8 hours' is not a duration; allowed: a number and a unit, such as 90s,"
+            " 8h or 2d",
         ),
         (
             {"grace": float("nan")},
@@ -133,7 +134,8 @@ def test_every_problem_is_told_at_once() -> None:
     limits = {"hold_on_failure": "3d", "on_end_timeout": "1h", "idle_timeout": "soon"}
     assert problems(job, replicas=0, **limits) == (
         "replicas: 0 is not allowed; 1 to 10000",
-        "idle_timeout: 'soon' is not a duration; allowed: number and unit, as 90s 8h 2d",
+        "idle_timeout: 'soon' is not a duration; allowed: a number and a unit, such as 90s, 8h or"
+        " 2d",
         "hold_on_failure: 3d is not allowed; at most 1d",
         "on_end_timeout: 1h is not allowed; at most 10m",
     )
@@ -177,7 +179,7 @@ def test_a_replica_asks_for_its_processes() -> None:
     ("given", "problem"),
     [
         ({"jobs": ()}, "jobs: 0 is not allowed; 1 to 1000"),
-        ({"jobs": (job(), job())}, "jobs: two are called 'main'; names differ in a launch"),
+        ({"jobs": (job(), job())}, "jobs: two are called 'main'; names must be unique in a launch"),
         ({"description": "é" * 2049}, "description: longer than 4096 bytes"),
         ({"project": "a/b"}, "project: 'a/b' is not a name"),
         ({"name": "-x"}, "name: '-x' is not a name"),

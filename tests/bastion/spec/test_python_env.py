@@ -44,6 +44,6 @@ def test_an_environment_needs_code_to_read_its_lock_from() -> None:
     assert not python_problems(env, BundleRef(digest="0" * 64))
     assert not python_problems(None, None)
     assert python_problems(env, None) == [
-        "python: requirements.txt is read from the code, and none is sent; as with --code=."
+        "python: requirements.txt is read from the code, and no code is sent; send it with --code=."
     ]
     assert "an image brings its own" in python_problems(env, ImageRef(ref="a"))[0]

@@ -69,7 +69,7 @@ def test_a_secret_has_the_name_of_a_variable(name: str) -> None:
 def test_one_name_means_one_value() -> None:
     """A variable is a secret from one place, or plain; never both in one job."""
     one, other = Secret("A", source="env:A"), Secret("A", source="env:B")
-    two = "secrets.A: asked for from two sources; one name, one value"
+    two = "secrets.A: asked for from two sources; name one"
     both = "secrets.A: env sets this variable too; take one out"
     echo = Process(["a"])
     assert problems(Process, command=["a"], secrets=[one, other]) == (two,)

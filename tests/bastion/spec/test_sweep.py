@@ -149,15 +149,16 @@ def test_a_sweep_survives_its_spec() -> None:
         (lambda: Sweep(grid={"a": []}), "sweep.grid.a: has no values; give at least one"),
         (
             lambda: Sweep(zip={"a": [1], "b": [1, 2]}),
-            "sweep.zip: its lists go side by side and must be of one length: a has 1, b has 2",
+            "sweep.zip: its lists are combined element by element and must have the same length: a"
+            " has 1, b has 2",
         ),
         (
             lambda: Sweep(grid={"a": [1, 2, 1]}),
-            "sweep.grid.a: 1 stands there 2 times, which makes equal tasks",
+            "sweep.grid.a: 1 is given 2 times, which would create equal tasks",
         ),
         (
             lambda: Sweep(zip={"a": [1, 1, 1], "b": ["x", "y", "x"]}),
-            "sweep.zip: 1, 'x' stands there 2 times, which makes equal tasks",
+            "sweep.zip: 1, 'x' is given 2 times, which would create equal tasks",
         ),
         (
             lambda: Sweep(grid={"model.lr": [1]}),
@@ -166,7 +167,7 @@ def test_a_sweep_survives_its_spec() -> None:
         ),
         (
             lambda: Sweep(grid={"lr": [1]}, zip={"LR": [2]}),
-            "sweep: two parameters are called lr, LR; names differ, not in case alone",
+            "sweep: two parameters are called lr, LR; names must differ by more than case",
         ),
         (
             lambda: Sweep(grid={"a": range(400), "b": range(400)}),

@@ -102,6 +102,6 @@ def test_a_vm_of_its_name_that_is_none_of_ours_is_left_alone(server: Compute) ->
     server.clock.sleep(60)
     before = repr(theirs)
     for change in (made.create, made.start, made.stop, made.upgrade, made.delete, made.state):
-        with pytest.raises(ProviderRefusedError, match="none that bastion create made"):
+        with pytest.raises(ProviderRefusedError, match="not made by bastion create"):
             change()
     assert repr(theirs) == before

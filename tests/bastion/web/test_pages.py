@@ -110,7 +110,7 @@ def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
     assert "51-100 of 126" in second.replace("\N{EN DASH}", "-")
     assert "1-1 of 1 jobs" in found.replace("\N{EN DASH}", "-")
     assert "1-6 of 6 jobs" in of_state.replace("\N{EN DASH}", "-")
-    assert "no job fits" in none
+    assert "no job matches" in none
     assert beyond
 
 

@@ -308,10 +308,10 @@ def test_failures_tell_what_failed_why_and_whose_it_is() -> None:
     assert '<td data-name="Code">-9</td>' in rows
     assert 'href="/machines?search=h100-west-0-0"' in rows
     assert "r-1" not in one.partition('id="failures"')[2]
-    assert "no failure fits" in none
+    assert "no failure matches" in none
     assert 'title="r-1"' in days
     assert 'href="?days=30&amp;project=audio&amp;search=GONE"' in days
-    assert "no failure fits" in odd
+    assert "no failure matches" in odd
 
 
 def test_a_day_without_a_failure_says_so() -> None:
@@ -536,7 +536,7 @@ def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:
         wrong.ask(0.0, 1.0, 1)
     wrong.close()
     no_program = RecordChild("file:///x", SystemClock(), ["/nowhere/at/all"])
-    with pytest.raises(BastionError, match="cannot be asked: No such file"):
+    with pytest.raises(BastionError, match="cannot be queried: No such file"):
         no_program.ask(0.0, 1.0, 1)
     dies = RecordChild(
         "file:///x", SystemClock(), ["/bin/sh", "-c", "echo out of memory >&2; exit 1"]
@@ -574,7 +574,7 @@ def test_a_server_that_ends_does_not_wait_for_the_record() -> None:
         closing.close()
         with pytest.raises(BastionError):
             asked.result(20)
-    with pytest.raises(BastionError, match="the pages are closed"):
+    with pytest.raises(BastionError, match="the server is stopping"):
         closing.ask(0.0, 1.0, 1)
 
 

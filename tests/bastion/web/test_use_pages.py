@@ -229,7 +229,7 @@ def test_what_is_not_there_is_not_drawn() -> None:
         assert client.get(f"{PAGE}/use/nothing.svg").status_code == 404
         assert client.get("/jobs/vision/no-such-job/use/cores.svg").status_code == 404
         page = client.get(f"{PAGE}?replica=7").text
-    assert "a host is looked at every ten seconds" in page
+    assert "hosts are sampled every ten seconds" in page
     assert "<img class" not in page
 
 
