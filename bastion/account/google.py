@@ -46,7 +46,8 @@ def steps(needs: Needs, clock: Clock) -> Iterator[Step]:
     accounts = [found for each in every if (found := _ACCOUNT.fullmatch(each))]
     if wrong := [repr(account[2]) for account in accounts if not _NAME.fullmatch(account[2])]:
         raise SpecError(
-            f"{', '.join(wrong)}: no name of a service account, which has 6 to 30 small letters,"
+            f"{', '.join(wrong)}: not the name of a service account, which has 6 to 30 small"
+            " letters,"
             " digits and dashes, a letter first"
         )
     project = needs.project or (accounts[0][3] if accounts else "")

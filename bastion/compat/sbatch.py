@@ -40,7 +40,7 @@ _REFUSED: Mapping[str, str] = {
     "get-user-env": "jobs have a clean environment; name what they need: --export=NAME=TEXT",
     "input": "a job reads no input; redirect it in the script: program < file",
     "licenses": "there are no licences to count here; take it out",
-    "overcommit": "processors are not shared between jobs; ask for what is needed",
+    "overcommit": "CPUs are not shared between jobs; ask for what is needed",
     "oversubscribe": "devices are not shared between jobs; ask for what is needed",
     "priority": "say it when submitting a .toml: priority = 1 (highest) to 5; --nice lowers it",
     "qos": "there is none here, take it out; what a project may hold is in the quota file",
@@ -156,8 +156,8 @@ class _Reading:
         if nodes > 1 and (found := own_command(script)):
             line, program = found
             self._notes.append(
-                f"line {line}: {program} runs on each of the {nodes} nodes, not on the first alone;"
-                ' test "$SLURM_NODEID" = 0 tells where that is'
+                f"line {line}: {program} runs on each of the {nodes} nodes, not only on the"
+                ' first; guard it with: test "$SLURM_NODEID" = 0 &&'
             )
         for line, name in unset_variables(script, env):
             self._notes.append(
@@ -203,7 +203,7 @@ class _Reading:
         for name in ("mail-type", "mail-user"):
             if name in self._said:
                 self._notes.append(
-                    f"{self._said[name]}: no mail is sent; a webhook is told with"
+                    f"{self._said[name]}: no mail is sent; use a webhook:"
                     " --notify=WEBHOOK --notify_on=ended"
                 )
                 break
@@ -303,13 +303,13 @@ class _Reading:
         if match[2] not in ("TERM", "15"):
             self._problem(
                 "signal",
-                "a job here is told by TERM and a file, BASTION_NOTICE_FILE: trap TERM in the"
+                "a job here is notified by TERM and a file, BASTION_NOTICE_FILE: trap TERM in the"
                 " script, and write TERM here",
             )
         if match[1] == "R":
             self._problem("signal", "there are no reservations here; take R: out")
         if match[1] == "B":
-            self._notes.append(f"{option}: every process of the job is told, not the script alone")
+            self._notes.append(f"{option}: every process of the job gets it, not only the script")
         early_s = float(match[3] or _SIGNAL_S)
         if limit_s is not None and limit_s <= early_s:
             self._problem("signal", "comes before the job begins; --time is shorter")

@@ -46,11 +46,11 @@ def use_gauges(queue: Mapping[str, Any], pool: Mapping[str, Any], uses: Uses) ->
     by_project = ("pool", "project")
     yield _gauge(
         "device_use_ratio",
-        "Mean use of the devices that a project holds and that tell of it, 0 to 1",
+        "Mean use of the devices that a project holds and that report it, 0 to 1",
         by_project,
         {key: used[key] / number for key, number in told.items()},
     )
-    yield _gauge("devices_told", "Held devices that tell of their use", by_project, told)
+    yield _gauge("devices_told", "Held devices that report their use", by_project, told)
     yield _gauge(
         "devices_held_idle", "Held devices that are used less than 5 % now", by_project, idle
     )

@@ -49,7 +49,7 @@ def unbegun(folder: Path) -> str:
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if agent_lives(folder) and NO_KEEPER not in last:
         return ""
-    return f"its agent does not begin: {last.rpartition(NO_KEEPER)[2]}" if last else ""
+    return f"its agent does not start: {last.rpartition(NO_KEEPER)[2]}" if last else ""
 
 
 def end_agent(folder: Path) -> None:

@@ -175,7 +175,7 @@ def _terms_problems(pool: Pool) -> list[str]:
         wrong.append(f"options.max_price: only with terms = 'spot', not {pool.terms!r}")
     if price and not _PRICE.fullmatch(price):
         wrong.append(
-            f"options.max_price: {price!r} is not a price in dollars an hour, such as 12.50"
+            f"options.max_price: {price!r} is not a price in dollars per hour, such as 12.50"
         )
     return wrong
 

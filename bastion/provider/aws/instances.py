@@ -87,7 +87,7 @@ def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:
     alive = sorted(each.id for each in instances if each.state not in ("deleting", "gone"))
     odd = ""
     if len(alive) > 1:
-        odd = f"{len(alive)} instances carry its tags: {', '.join(alive)}; end the copy"
+        odd = f"{len(alive)} instances carry its tags: {', '.join(alive)}; terminate the copies"
     return Listed(
         name=name,
         pool=pool,

@@ -100,7 +100,7 @@ def verdict(code: str, message: str, *, status: int, what: str) -> ProviderError
         return NoCapacityError(said)
     if _LIMIT.search(code):
         return NoCapacityError(
-            said, hint="ask for more in the console of Service Quotas", is_limit=True
+            said, hint="request an increase in the Service Quotas console", is_limit=True
         )
     if code in IN_DOUBT:
         return ProviderUnavailableError(

@@ -105,7 +105,9 @@ def downloaded(said: Said) -> str:
     if not os.path.exists(build + "/whole"):
         data = again(lambda: send(said["root"], "GET", said["wheel"]))
         if hashlib.sha256(data).hexdigest() != said["digest"]:
-            raise ValueError("%s in the bucket is not what its name says" % said["wheel"])
+            raise ValueError(
+                "%s in the bucket does not match the digest in its name" % said["wheel"]
+            )
         shutil.rmtree(build, ignore_errors=True)
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             packed.extractall(build)

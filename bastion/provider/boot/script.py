@@ -173,7 +173,7 @@ whole() {
 }
 until BASTION_MACHINE="$(name)" && whole "$BASTION_MACHINE"; do
   tries=$((tries + 1))
-  [ "$tries" -lt 60 ] || { echo "bastion: this machine does not learn its name" >&2; exit 1; }
+  [ "$tries" -lt 60 ] || { echo "bastion: this machine cannot find out its name" >&2; exit 1; }
   sleep 1
 done
 
@@ -208,7 +208,7 @@ python_found() {
   found python3 python3.10 python3.9 python3.8 /usr/libexec/platform-python
 }
 if ! python_found; then
-  echo "bastion: no Python here, so the system is asked for one"
+  echo "bastion: no Python found, so it is being installed"
   { apt-get -qq update && apt-get -qq -y install python3; } || yum -q -y install python3
 fi
 python_found || { echo "bastion: no Python can be installed"; halt_orphan; exit 1; }

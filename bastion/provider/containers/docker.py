@@ -191,7 +191,7 @@ class DockerProvider:
                     raise ProviderRefusedError(told[:500]) from None
                 if self._clock.monotonic() > give_up_at:
                     raise ProviderUnavailableError(
-                        f"image {pool.image} has not come whole within {PULL_S:g} s",
+                        f"image {pool.image} was not pulled completely within {PULL_S:g} s",
                         hint="pull it on the engine's host, or give the pool a longer boot",
                     ) from None
 

@@ -114,7 +114,7 @@ class GceProvider:
         if self._names.machine(called, shown.get("labels", {})) == name:
             return {name: listed}
         wanted = ",".join(f"{key}={text}" for key, text in self._names.labels_of(name).items())
-        odd = "its labels were changed, and a bastion that starts anew takes it for gone:"
+        odd = "its labels were changed, so a restarted bastion considers it gone; to restore them:"
         command = f" gcloud compute instances add-labels {called} --zone={zone} --labels={wanted}"
         return {name: replace(listed, odd=odd + command)}
 

@@ -143,7 +143,7 @@ class Kubectl:
         try:
             said = json.loads(done.stdout)
         except ValueError as error:
-            told = f"{about}: kubectl answers no JSON: {done.stdout[:200]!r}"
+            told = f"{about}: kubectl's answer is not JSON: {done.stdout[:200]!r}"
             raise ProviderUnavailableError(told) from error
         return said if isinstance(said, dict) else {}
 
@@ -179,7 +179,7 @@ def failure(about: str, said: str) -> ProviderError:
     plain = " ".join(" ".join(lines).split())[:700]
     found = _SERVER.search(plain)
     reason, words = (found[1], found[2]) if found else ("", plain.removeprefix("error: "))
-    told = f"{about}: {words or 'kubectl says nothing'}"
+    told = f"{about}: {words or 'kubectl printed nothing'}"
     if _INVALID.search(plain) or "must be logged in to the server" in plain:
         return ProviderRefusedError(told)
     if denied := _DENIED.search(words):

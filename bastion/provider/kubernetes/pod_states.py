@@ -21,7 +21,7 @@ _OVER = ("Succeeded", "Failed")
 _BEING_MADE = ("ContainerCreating", "PodInitializing")
 _OFF = "CrashLoopBackOff"
 _COLLECTED = "DeletionByPodGC"
-_NOT_ASKED = "is not looked at by a scheduler yet"
+_NOT_ASKED = "has not been considered by a scheduler yet"
 
 Pod = Mapping[str, Any]
 

@@ -155,10 +155,10 @@ def _selector_problems(field: str, written: str, *, zone_label: str = "") -> Ite
         if not sign and zone_label:
             key, text = zone_label, key
         elif not sign:
-            yield f"{field}: {word!r} must be a label of nodes, as gpu=h100"
+            yield f"{field}: {word!r} must be a label of nodes, such as gpu=h100"
             continue
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(text):
-            yield f"{field}: {word!r} is not a label that a node can have, as gpu=h100"
+            yield f"{field}: {word!r} is not a label that a node can have, such as gpu=h100"
 
 
 def _toleration_problems(written: str) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _toleration_problems(written: str) -> Iterator[str]:
         named, sign, effect = word.partition(":")
         key, _, text = named.partition("=")
         if named != ANY and (not _KEY.fullmatch(key) or not _VALUE.fullmatch(text)):
-            yield f"options.tolerations: {word!r} is not a taint, as nvidia.com/gpu:NoSchedule"
+            yield f"options.tolerations: {word!r} is not a taint, such as nvidia.com/gpu:NoSchedule"
         elif sign and effect not in _EFFECTS:
             allowed = ", ".join(_EFFECTS)
             yield f"options.tolerations: {effect!r} in {word!r} must be one of {allowed}"
@@ -188,7 +188,10 @@ def _override_problems(written: str) -> Iterator[str]:
         return
     containers = said.get("spec", {}).get("containers", [{}])
     if not (isinstance(containers, list) and [type(each) for each in containers] == [dict]):
-        yield "options.overrides: spec.containers must be a list of one object, for our container"
+        yield (
+            "options.overrides: spec.containers must be a list of one object, for Bastion's"
+            " container"
+        )
         return
     seen = {**said, "spec": {**said.get("spec", {}), "containers": containers[0]}}
     for path in _FIXED:

@@ -27,13 +27,13 @@ def key_problem(way: str, told: str) -> str:
         return ""
     named = _NAME.search(told)
     name = f"the key of {named[1]}" if named else "its key"
-    once = f"then run once by hand: {way} true"
+    once = f"then run once manually: {way} true"
     if _CHANGED not in told:
         return f"{name} is not in known_hosts, so nothing was sent; compare the key, {once}"
     sent, kept = _SENT.search(told), _KEPT.search(told)
     new = f" to {sent[1]} {sent[2]}" if sent else ""
     old = f"line {kept[2]} of {kept[1]}" if kept else "the old key"
     return (
-        f"{name} has changed{new}, so nothing was sent; if the host was installed anew, compare the"
+        f"{name} has changed{new}, so nothing was sent; if the host was reinstalled, compare the"
         f" key, remove {old}, {once}"
     )

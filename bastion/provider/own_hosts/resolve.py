@@ -74,7 +74,7 @@ def _told(resolved: Sequence[tuple[tuple[str, str, str], _Way | None]]) -> Itera
         other = "this pool" if before[0] == pool else f"pool {before[0]}"
         yield (
             f"config/bastion.toml: pools.{pool}.hosts: {host!r} is {before[1]!r} of {other}: both"
-            f" are {way.address} port {way.port}; a host is of one pool, once"
+            f" are {way.address} port {way.port}; a host can be in only one pool, once"
         )
 
 

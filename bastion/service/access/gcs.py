@@ -274,5 +274,5 @@ class GcsAccess:
         if answer.status in (408, 429) or answer.status >= 500:
             return StoreError(text, hint="run it again: the changes so far stay")
         return StoreRefusedError(
-            text, hint="it takes roles/storage.admin on the bucket, and the bucket must exist"
+            text, hint="this needs roles/storage.admin on the bucket, and the bucket must exist"
         )

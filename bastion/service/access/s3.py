@@ -195,7 +195,7 @@ def apply(place: Place, grants: Iterable[Grant], *, client: S3Client) -> Iterato
     except exceptions.ClientError as error:
         raise StoreRefusedError(
             f"s3://{place.bucket}: {error}",
-            hint="it takes s3:PutBucketPolicy, s3:PutLifecycleConfiguration and"
+            hint="this needs s3:PutBucketPolicy, s3:PutLifecycleConfiguration and"
             " s3:PutBucketPublicAccessBlock, and the bucket must exist",
         ) from error
     except exceptions.NoCredentialsError as error:

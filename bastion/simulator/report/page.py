@@ -27,16 +27,16 @@ _SECTIONS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "cdf": (
         "How long jobs take and wait",
-        "The part of the jobs that took, or waited, no longer than so much.",
+        "The fraction of jobs that took, or waited, at most this long.",
         ("cdf-completion", "cdf-waiting", "cdf-responsiveness", "cdf-slowdown"),
     ),
-    "utilisation": ("Devices in use", "Of those that stood at the time.", ("utilisation",)),
+    "utilisation": ("Devices in use", "Of the devices that existed at the time.", ("utilisation",)),
     "goodput": (
         "Goodput",
-        "Devices whose work was kept, of those that stood: without starts and lost work.",
+        "Devices whose work was kept, of those that existed: without starts and lost work.",
         ("goodput",),
     ),
-    "queue": ("The queue", "Jobs that wait.", ("queue",)),
+    "queue": ("The queue", "Waiting jobs.", ("queue",)),
     "project": (
         "By project",
         "The projects that held most devices.",
@@ -162,7 +162,7 @@ def _violations(results: Sequence[Result]) -> str:
     lines = [f"{each.label}: {line}" for each in results for line in each.violations[:50]]
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return (
-        "<section><h2>Late starts</h2><p>Starts that were promised within a share and came after"
-        f" the bound of the quota file.</p><details><summary>{len(lines)} of them</summary>"
+        "<section><h2>Late starts</h2><p>Starts that were promised within a share and happened"
+        f" after the bound in the quota file.</p><details><summary>{len(lines)} of them</summary>"
         f"<ul>{items}</ul></details></section>"
     )

@@ -156,7 +156,7 @@ def bad_rows(source: str, bad: Sequence[BadRow], *, word: str = "line") -> SpecE
     more = sum(count for _, count in told[MAX_SHOWN:])
     if more:
         shown.append(f"{source}: and {more:,} more bad row{'s' if more > 1 else ''}")
-    return SpecError(*shown, hint="mend the rows, or leave them out with --skip_bad")
+    return SpecError(*shown, hint="fix the rows, or leave them out with --skip_bad")
 
 
 def _unsorted_note(places: list[int], word: str) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def test_the_signal_comes_before_the_limit() -> None:
     assert (job.max_runtime_s, job.grace_s) == (3480.0, 120.0)
     assert job_of("--signal=SIGTERM").grace_s == 60.0
     found = imported("--signal=B:15@30")
-    assert "every process of the job is told" in found.notes[0]
+    assert "every process of the job gets it" in found.notes[0]
 
 
 def test_an_error_of_a_script_has_the_line_of_its_file() -> None:
@@ -196,7 +196,10 @@ def test_a_script_is_told_its_lowest_and_highest_index_and_its_cpus() -> None:
         (("--export=NOWHERE",), "line 2: --export=NOWHERE: there is no variable 'NOWHERE' here"),
         (("--dependency=singleton",), "'singleton' has no counterpart; allowed: afterok, afterany"),
         (("--dependency=afterok:1?afterok:2",), "any of several cannot be asked for"),
-        (("--signal=USR1@60",), "line 2: --signal=USR1@60: a job here is told by TERM and a file"),
+        (
+            ("--signal=USR1@60",),
+            "line 2: --signal=USR1@60: a job here is notified by TERM and a file",
+        ),
         (("--signal=soon",), "line 2: --signal=soon: is not [B:]SIGNAL[@SECONDS]"),
         (("--time=1 --signal=TERM@60",), "comes before the job begins; --time is shorter"),
         (("--nice=low",), "line 2: --nice=low: is not a whole number"),
@@ -237,7 +240,7 @@ def test_what_is_not_to_be_requeued_does_not_resume() -> None:
 def test_mail_is_noted_with_what_is_there_instead() -> None:
     """A script that asks for mail runs: no mail is sent, and the way to be told is named once."""
     (note,) = imported("--mail-type=END,FAIL", "--mail-user=ada@lab.org").notes
-    assert note.startswith("line 2: --mail-type=END,FAIL: no mail is sent; a webhook is told with")
+    assert note.startswith("line 2: --mail-type=END,FAIL: no mail is sent; use a webhook:")
     assert note.endswith("--notify=WEBHOOK --notify_on=ended")
     (note,) = imported("--mail-user=ada@lab.org").notes
     assert note.startswith("line 2: --mail-user=ada@lab.org: no mail is sent")
@@ -444,7 +447,7 @@ def test_what_a_script_for_several_nodes_runs_itself_is_noted(lines: tuple[str, 
     """Slurm runs it on the first node alone; what prepares the shell and steps are alike here."""
     assert imported(*lines, body=PREPARES).notes == ()
     (note,) = imported(*lines, body=f"{PREPARES}OUT=x python3.11 merge.py\n").notes
-    assert note.startswith("line 9: python3.11 runs on each of the 2 nodes, not on the first")
+    assert note.startswith("line 9: python3.11 runs on each of the 2 nodes, not only on the first")
     assert imported(body="python merge.py\n").notes == ()
     (note,) = imported(*lines, shebang="#!/usr/bin/env python3", body="import os\n").notes
     assert note.startswith("line 1: the script runs on each of the 2 nodes")

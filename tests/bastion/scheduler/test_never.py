@@ -227,8 +227,9 @@ def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: s
     [
         (
             True,
-            "more than 2 gpu + 4 cpu: with borrow = false it has its share of 4 cpu alone; with"
-            " borrow = false it has its share of 2 gpu alone; ask for less, or an admin changes"
+            "more than 2 gpu + 4 cpu: with borrow = false it has only its share of 4 cpu;"
+            " with borrow = false it has only its share of 2 gpu; ask for less, or an admin"
+            " changes"
             " project_options.A.borrow, line 14",
         ),
         (

@@ -756,7 +756,7 @@ def test_a_machine_that_is_odd_and_not_believed_is_two_problems() -> None:
     rig = Rig()
     agent = rig.agent_of(rig.start())
     odd = rig.providers["gpu"].odd
-    odd[agent.name] = "2 instances carry its tags: i-1, i-2; end the copy"
+    odd[agent.name] = "2 instances carry its tags: i-1, i-2; terminate the copies"
     agent.life += 1
     agent.ring(agent.hello())
     rig.turn(5)

@@ -187,7 +187,7 @@ def test_a_failed_boot_is_told_though_its_log_takes_no_line(tmp_path: Path) -> N
         finally:
             os.killpg(sh.pid, signal.SIGKILL)
     assert isinstance(told, BootFailed)
-    assert told.text == "ValueError('wheels/w in the bucket is not what its name says')"
+    assert told.text == "ValueError('wheels/w in the bucket does not match the digest in its name')"
 
 
 def test_what_is_being_written_is_no_object(tmp_path: Path) -> None:

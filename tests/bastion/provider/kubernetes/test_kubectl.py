@@ -85,7 +85,7 @@ class Saying(Kubectl):
             'x: admission webhook "validation.gatekeeper.sh" denied the request: [denied by labels]'
             " you must provide labels: {team}",
         ),
-        ("", ProviderUnavailableError, "x: kubectl says nothing"),
+        ("", ProviderUnavailableError, "x: kubectl printed nothing"),
     ],
 )
 def test_what_kubectl_says_is_understood(said: str, kind: type[ProviderError], told: str) -> None:

@@ -62,15 +62,15 @@ def test_a_host_with_another_key_is_refused(tmp_path: Path, lax: str) -> None:
         said = changed.value.message
         assert said.startswith(f"host gpu1: the key of {name} has changed to ED25519 SHA256:")
         assert said.endswith(
-            "so nothing was sent; if the host was installed anew, compare the key, remove line 1 of"
-            f" {hosts.known}, then run once by hand: ssh -F {hosts.path} gpu1 true"
+            "so nothing was sent; if the host was reinstalled, compare the key, remove line 1 of"
+            f" {hosts.known}, then run once manually: ssh -F {hosts.path} gpu1 true"
         )
         hosts.known.write_text("")
         with pytest.raises(ProviderUnavailableError) as unknown:
             own(hosts).list()
         assert unknown.value.message == (
             f"host gpu1: the key of {name} is not in known_hosts, so nothing was sent; compare the"
-            f" key, then run once by hand: ssh -F {hosts.path} gpu1 true"
+            f" key, then run once manually: ssh -F {hosts.path} gpu1 true"
         )
         assert not (tmp_path / "gpu1/.bastion").exists()
 
@@ -82,6 +82,6 @@ def test_an_older_openssh_is_understood_as_far_as_it_goes() -> None:
     assert key_problem("ssh gpu1", failed).startswith("its key is not in known_hosts, so nothing")
     changed = f"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\n{failed}"
     assert key_problem("ssh gpu1", changed) == (
-        "its key has changed, so nothing was sent; if the host was installed anew, compare the key,"
-        " remove the old key, then run once by hand: ssh gpu1 true"
+        "its key has changed, so nothing was sent; if the host was reinstalled, compare the key,"
+        " remove the old key, then run once manually: ssh gpu1 true"
     )

@@ -55,7 +55,7 @@ def test_names_of_one_address_are_one_host(config: Path) -> None:
     """Two pools, and one, that reach a host by two names are told both, and what they are."""
     assert hosts_named_twice(pools(config, a=("gpu1", "gpu2"), b=("first",))) == (
         "config/bastion.toml: pools.b.hosts: 'first' is 'gpu1' of pool a: both are 10.0.0.1 port"
-        " 22; a host is of one pool, once",
+        " 22; a host can be in only one pool, once",
     )
     (told,) = hosts_named_twice(pools(config, a=("gpu1", "ada@10.0.0.1")))
     assert told.startswith(

@@ -325,14 +325,14 @@ def test_an_agent_that_does_not_begin_tells_why(own: Own, tmp_path: Path) -> Non
         until(lambda: provider.list()[0].stuck, "the host tells it")
         (listed,) = provider.list()
         assert listed.state == "running"
-        assert listed.stuck.startswith("its agent does not begin: ")
+        assert listed.stuck.startswith("its agent does not start: ")
         assert "no keeper yet" not in listed.stuck
         assert f"{tmp_path}/none" in listed.stuck
         folder = tmp_path / "one/.bastion/b" / ONE.name
         end_agent(folder)
         until(lambda: provider.list()[0].state == "stopped", "it has ended")
         (folder / "home/agent.log").write_text("Traceback\nOSError: no room\n")
-        assert provider.list()[0].stuck == "its agent does not begin: OSError: no room"
+        assert provider.list()[0].stuck == "its agent does not start: OSError: no room"
     finally:
         provider.delete(ONE.name)
         until(lambda: provider.list()[0].state == "gone", "nothing of it runs")

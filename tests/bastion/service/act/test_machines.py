@@ -573,7 +573,7 @@ def test_what_is_odd_about_a_machine_is_a_problem_until_it_is_mended() -> None:
     rig.turn(3)
     provider = rig.providers["gpu"]
     name = next(iter(provider.states))
-    provider.odd[name] = "2 instances carry its tags: i-1, i-2; end the copy"
+    provider.odd[name] = "2 instances carry its tags: i-1, i-2; terminate the copies"
     rig.turn(90)
     assert list(rig.journal.problems) == [f"pool gpu: machine {name}: {provider.odd[name]}"]
     provider.odd.clear()
