@@ -167,7 +167,7 @@ class DockerBuild:
         try:
             pairs = tuple(sorted(dict(self.build_args).items()))
         except (TypeError, ValueError):
-            _refuse([f"build_args: {self.build_args!r} is no table, as in {{'VERSION': '1'}}"])
+            _refuse([f"build_args: {self.build_args!r} is not a table, such as {{'VERSION': '1'}}"])
         object.__setattr__(self, "build_args", pairs)
         _refuse(self._problems())
 

@@ -57,7 +57,7 @@ def _scheme_problems(url: str, *, scheme: str, host: str, path: str) -> list[str
             [] if not host and path.startswith("/") else [f"{url!r} names no path; use {_ALLOWED}"]
         )
     if scheme not in ("https", "http", "ssh"):
-        return [f"{redacted(url)!r} is not of a kind we fetch; use {_ALLOWED}"]
+        return [f"{redacted(url)!r} is not of a supported kind; use {_ALLOWED}"]
     if scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
         return [f"{redacted(url)!r} is not encrypted; use {_ALLOWED}"]
     if not _HOST.match(host) or not path.strip("/"):

@@ -63,7 +63,7 @@ def beyond_reach(quota: Quota, project: str, asked: Amounts) -> tuple[BeyondReac
 def _walls(quota: Quota, project: str, resource: str, asked: int) -> Iterator[Wall]:
     own = quota.project(project)
     if not own.borrow and own.nominal[resource] < asked:
-        why = f"with borrow = false it has its share of {own.nominal[resource]} {resource} alone"
+        why = f"with borrow = false it has only its share of {own.nominal[resource]} {resource}"
         yield Wall(why=why, place=quota.place("project_options", project, "borrow"))
     total = quota.totals[resource]
     if total < asked:

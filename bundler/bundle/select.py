@@ -148,7 +148,7 @@ class _Walk:
         except UnreachableError:
             raise
         except BundleError as error:
-            why = f"what git tracks although a .gitignore names it is left out: {error.message}"
+            why = f"files that git tracks despite a .gitignore are left out: {error.message}"
             if why not in self.warnings:
                 self.warnings.append(why)
             return False
@@ -167,8 +167,8 @@ class _Walk:
             return
         if path and self._is_virtual_environment(path, inside, layers):
             self.warnings.append(
-                f"{_some([path])} is left out: its Python is this machine's; with a lock file"
-                " (--python_env, PythonEnv) each machine makes its own"
+                f"{_some([path])} is left out: it is a Python environment of this machine; with a"
+                " lock file (--python_env, PythonEnv) each machine builds its own"
             )
             return
         layers = self._with_files_of(path, inside, layers)
@@ -196,7 +196,7 @@ class _Walk:
         if problems:
             raise BundleError(
                 f"in {self.root}: {'; '.join(problems)}",
-                hint="mend them, or leave them out by a line in .bastionignore",
+                hint="fix them, or leave them out by a line in .bastionignore",
             )
 
     def _is_virtual_environment(

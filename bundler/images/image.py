@@ -55,7 +55,7 @@ def build(
     if "/" not in repository:
         raise BundleError(
             f"image {code.image!r} names no registry to push to",
-            hint="say image=REGISTRY/NAME, or repo=REGISTRY on the command line",
+            hint="give image=REGISTRY/NAME, or repo=REGISTRY on the command line",
         )
     with closing(_connect(daemon)) as client:
         return _build_and_push(client, code, place, repository, tag, report)
@@ -105,7 +105,7 @@ def _unread(error: BaseException) -> BundleError:
         return _silenced(error)
     return BundleError(
         f"{error.filename} cannot be read: {error.strerror}",
-        hint="mend it, or leave it out by a line in .dockerignore",
+        hint="fix it, or leave it out by a line in .dockerignore",
     )
 
 

@@ -63,7 +63,7 @@ def login_for(registry: str) -> Login | None:
     except FileNotFoundError:
         return None
     except (ValueError, AttributeError, OSError) as error:
-        hint = "docker login writes it anew"
+        hint = "run docker login to write it again"
         raise BundleError(f"{path} cannot be understood: {error}", hint=hint) from error
 
 

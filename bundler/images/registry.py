@@ -57,7 +57,7 @@ def resolve_image(ref: str) -> ImageRef:
         digest = _digest(parts, login_for(parts.registry))
     except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
         why = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise UnreachableError(f"{parts.registry} does not tell what {ref} is: {why}") from error
+        raise UnreachableError(f"{parts.registry} does not say what {ref} is: {why}") from error
     return ImageRef(ref=f"{parts.name}@{digest}")
 
 
@@ -86,7 +86,7 @@ def _ask(url: str, parts: Reference, login: Login | None) -> str:
         if error.code == http.client.NOT_FOUND:
             raise BundleError(
                 f"{parts.registry} has no image {parts.exact}",
-                hint="look for a typing error in its name or tag, and whether it was pushed",
+                hint="check its name and tag, and that it was pushed",
             ) from None
         raise
 
@@ -111,7 +111,7 @@ def _authorization(challenge: str, login: Login | None) -> str:
         basic = "Basic " + base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
     if not challenge.lower().startswith("bearer"):
         if not basic:
-            raise PermissionError("it wants a login, and docker knows none")
+            raise PermissionError("it requires a login, and docker has none")
         return basic
     said = dict(_CHALLENGE.findall(challenge))
     query = urlencode({name: said[name] for name in ("service", "scope") if name in said})

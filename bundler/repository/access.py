@@ -69,8 +69,8 @@ class Access:
 _MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "the host of {url} shows another key than the known one",
-        "do not go on until the host's owner confirms the new key; then renew known_hosts",
+        "the host of {url} presents another key than the known one",
+        "do not continue until the host's owner confirms the new key; then update known_hosts",
     ),
     (
         r"host key is known for|Host key verification failed",
@@ -94,7 +94,7 @@ _MEANINGS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"Authentication failed|could not read Username|could not read Password|error: 40[13]",
-        "{url} wants a login, or does not exist",
+        "{url} requires a login, or does not exist",
         "use an ssh url and a deploy key, or a repository that needs none",
     ),
     (

@@ -151,7 +151,7 @@ class Checks:
             return float(found)
         self.note(
             (*path, key),
-            f"{as_text(value)} is not allowed, write a duration above 0, as 90m, 8h, 3d",
+            f"{as_text(value)} is not allowed, write a duration above 0, such as 90m, 8h or 3d",
         )
         return None
 

@@ -57,7 +57,7 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
         (lambda: LocalDir(max_size=0), "max_size: 0 is not above zero"),
         (lambda: LocalDir("a\0b"), "root: 'a\\x00b' is not the path of a folder"),
         (lambda: GitRepo(""), "url: is empty; use https://host/path"),
-        (lambda: GitRepo("ftp://h/x"), "url: 'ftp://h/x' is not of a kind we fetch"),
+        (lambda: GitRepo("ftp://h/x"), "url: 'ftp://h/x' is not of a supported kind"),
         (lambda: GitRepo("http://h/x"), "url: 'http://h/x' is not encrypted"),
         (lambda: GitRepo("ext::sh -c id"), "has blanks or begins with '-'"),
         (lambda: GitRepo("--upload-pack=id"), "has blanks or begins with '-'"),
@@ -69,7 +69,7 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
         (lambda: Image("Big Name"), "ref: 'Big Name' is not an image, which looks like"),
         (lambda: DockerBuild(image="a/b@sha256:" + "0" * 64), "has a digest, which only exists"),
         (lambda: DockerBuild(image="a/b", build_args={"1x": ""}), "build_args: '1x' is not a name"),
-        (lambda: DockerBuild(image="a/b", build_args=5), "build_args: 5 is no table, as in"),  # type: ignore[arg-type]
+        (lambda: DockerBuild(image="a/b", build_args=5), "build_args: 5 is not a table, such as"),  # type: ignore[arg-type]
         (lambda: DockerBuild(image="a/b", file=""), "file: is empty; name the Dockerfile"),
         (lambda: BundleRef(digest="../x"), "digest: '../x' is not 64 lowercase"),
         (lambda: GitRef(url="https://h/x", commit="abcdef0"), "'abcdef0' is not a full commit"),

@@ -176,9 +176,7 @@ def test_a_repository_that_git_cannot_list_is_warned_about(repository: Path) -> 
     selected = select(LocalDir(str(repository)), start=repository)
     assert [one.path for one in selected.found] == [".gitignore", "a.py"]
     (warning,) = selected.warnings
-    assert warning.startswith(
-        "what git tracks although a .gitignore names it is left out: git cannot"
-    )
+    assert warning.startswith("files that git tracks despite a .gitignore are left out: git cannot")
     assert "futureformat" in warning
 
 
@@ -205,7 +203,7 @@ def test_a_machine_without_git_is_warned_about(
     trees.write(repository, {".gitignore": "*.bin\n", "a.py": ""})
     monkeypatch.setenv("PATH", str(repository))
     assert select(LocalDir(str(repository)), start=repository).warnings == (
-        "what git tracks although a .gitignore names it is left out: no git on this machine",
+        "files that git tracks despite a .gitignore are left out: no git on this machine",
     )
 
 

@@ -129,7 +129,7 @@ def test_an_image_that_is_not_there_is_refused(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wants", "why"), [("basic", "it wants a login"), ("bearer", "Unauthorized")]
+    ("wants", "why"), [("basic", "it requires a login"), ("bearer", "Unauthorized")]
 )
 def test_a_registry_that_refuses_cannot_be_asked(
     registry: Registry, tmp_path: Path, wants: str, why: str
@@ -151,7 +151,7 @@ def test_an_answer_without_a_digest_is_no_answer(registry: Registry) -> None:
 
 def test_no_registry_cannot_be_asked() -> None:
     """A registry that is not there is named, with the reason."""
-    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 does not tell .*: .*refused"):
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 does not say .*: .*refused"):
         resolve_image("127.0.0.1:1/team/train:1")
 
 

@@ -159,7 +159,7 @@ def test_a_virtual_environment_is_left_out_and_told(tmp_path: Path) -> None:
     selection = select(code, start=tmp_path)
     assert [one.path for one in selection.found] == ["train.py"]
     (told,) = selection.warnings
-    assert told.startswith("a/venv/ is left out: its Python is this machine's")
+    assert told.startswith("a/venv/ is left out: it is a Python environment of this machine")
     (tmp_path / ".bastionignore").write_text("!venv/\n")
     with pytest.raises(BundleError, match="a/venv/bin/python3 -> /usr/bin/python3"):
         select(code, start=tmp_path)

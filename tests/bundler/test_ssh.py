@@ -56,7 +56,7 @@ def test_an_unknown_host_is_refused(url: str, tmp_path: Path) -> None:
 def test_a_changed_host_key_is_refused(url: str, server: Sshd, tmp_path: Path) -> None:
     """A host that shows another key than the known one is refused with its own text."""
     (tmp_path / "wrong").write_text(server.known_as("stranger"))
-    with pytest.raises(BundleError, match="shows another key than the known one"):
+    with pytest.raises(BundleError, match="presents another key than the known one"):
         resolve(GitRepo(url), access=access(tmp_path, hosts="wrong"))
 
 

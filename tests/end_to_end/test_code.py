@@ -214,7 +214,7 @@ def test_an_unreadable_file_is_named(programs: Programs, tmp_path: Path) -> None
     bastion, flag = programs.command, f"--code={code}"
     before = programs.place.keys("inbox/"), programs.place.keys("bundles/")
     for words, code_of_exit, said in (
-        ([*bastion, "launch", flag, "--", "true"], 1, f"error: {problem}\nhint: mend them, or"),
+        ([*bastion, "launch", flag, "--", "true"], 1, f"error: {problem}\nhint: fix them, or"),
         (
             [*bastion, "launch", "--dry_run", flag, "--", "true"],
             104,
@@ -298,7 +298,7 @@ def test_a_private_repository_is_cloned_by_key(
     assert programs.printed(ended.id) == "second\n"
 
     (server.folder / "known_hosts").write_text(server.known_as("stranger"))
-    wrong = "shows another key than the known one"
+    wrong = "presents another key than the known one"
     ran = programs.run("launch", *spec, "--", "true", check=False)
     assert (ran.returncode, wrong in ran.stderr) == (1, True)
     with pytest.raises(BastionError, match=wrong):

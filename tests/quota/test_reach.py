@@ -58,8 +58,8 @@ def test_what_is_out_of_reach_is_what_no_end_of_others_would_give(
         (
             "[project_options.p]\nborrow = false\n",
             17,
-            "asks for 17 h100, and p can never hold more than 4: with borrow = false it has its "
-            f"share of 4 h100 alone; the totals are 16 h100; {ENDS} project_options.p.borrow, "
+            "asks for 17 h100, and p can never hold more than 4: with borrow = false it has only"
+            f" its share of 4 h100; the totals are 16 h100; {ENDS} project_options.p.borrow, "
             "line 12 and total_resources.h100, line 4",
         ),
         (

@@ -14,7 +14,7 @@ BODY = (
     '[toml-schema]\nversion = "1"\n[total_resources]\nv4 = 8\n'
     "[project_membership]\np = ['u']\nq = ['v']\n"
 )
-DURATION = "is not allowed, write a duration above 0, as 90m, 8h, 3d"
+DURATION = "is not allowed, write a duration above 0, such as 90m, 8h or 3d"
 
 
 def test_limits_of_users_are_read() -> None:
