@@ -377,7 +377,7 @@ def _not_called(given: tuple[object, ...]) -> SpecError:
     job = f"client.job({given[0]!r}) tells of that job; " if given else ""
     return SpecError(
         "record: it is the record of all that ended, not a function",
-        hint=f"{job}query(client.record, 'SELECT ...') of bastion.history.ask.query asks it",
+        hint=f"{job}query(client.record, 'SELECT ...') of bastion.history.ask.query queries it",
     )
 
 

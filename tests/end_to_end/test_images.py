@@ -101,7 +101,7 @@ def test_an_image_is_built_pushed_and_run(
     (on.project / "key").touch(0o000)
     monkeypatch.setattr(on, "command", [*BOUND, *on.command])
     unread = on.run("bundle", "--bundler_type=docker", *team, check=False)
-    said = f"error: code: {on.project}/key cannot be read: Permission denied\nhint: mend it"
+    said = f"error: code: {on.project}/key cannot be read: Permission denied\nhint: fix it"
     assert (unread.returncode, said in unread.stderr) == (1, True), unread.stderr
 
     docker.docker("image", "rm", "--force", exact[1])

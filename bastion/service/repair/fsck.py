@@ -237,7 +237,7 @@ def _dependencies(seen: Survey) -> Broken:
     for job in (*jobs, *arrays):
         for each in job.after if job.phase is Phase.QUEUED else ():
             if each.on not in names:
-                yield job.id, f"waits for {each.on}, which is not active, so it waits for ever"
+                yield job.id, f"waits for {each.on}, which is not active, so it waits forever"
 
 
 def _devices(seen: Survey) -> Broken:
@@ -315,7 +315,10 @@ def _end(seen: Survey, state: HostState, key: str, claim: object) -> Broken:
     found = seen.registers.get(key)
     is_revoked = isinstance(claim, ClaimRegister) and claim.claim is None
     if state.end is None and state.over_at is not None and found is None:
-        yield key, "its machine told that it is over, and there is no end: it was deleted unread"
+        yield (
+            key,
+            "its machine reported its end, but the end record is missing: it was deleted unread",
+        )
     if state.end is None or key in seen.unread or is_revoked:
         return
     found_as = found.end.kind if isinstance(found, EndRegister) else "nothing"
@@ -359,7 +362,7 @@ def _instructions(seen: Survey) -> Broken:
         missing = set(range(numbers[0], numbers[-1] + 1)) - set(numbers)
         if missing:
             key = layout.instructions(name, life, min(missing))
-            yield key, "missing between its neighbours: the agent waits for it for ever"
+            yield key, "missing between its neighbours: the agent waits for it forever"
     for machine in seen.root.machines.values():
         yield from _allocated(seen, machine)
 
@@ -416,7 +419,7 @@ def _views(seen: Survey) -> Broken:
         try:
             view_bytes(make())
         except Exception as error:  # noqa: BLE001 - any failure is a finding
-            yield layout.view(name), f"it cannot be made of root: {error!r}"
+            yield layout.view(name), f"it cannot be built from root: {error!r}"
 
 
 def _pools(root: Root) -> set[str]:

@@ -63,7 +63,7 @@ def endless(seen: Survey) -> Broken:
         if _host_of(name) not in ends and (why := _why_over(seen, name, register)):
             yield (
                 layout.end_beside(key),
-                f"{register.claim.machine} claimed it, {why}, and there is no end",
+                f"{register.claim.machine} claimed it, {why}, and there is no end record",
             )
     for prefix in seen.logs:
         stream = layout.parse_log(f"{prefix}0.log")

@@ -56,7 +56,7 @@ def test_why_and_fsck_tell_of_an_end_that_was_deleted_unread() -> None:
     (finding,) = audit(rig.bucket, VirtualClock())
     assert finding.key == Seat(of=agent.of(job), machine=agent.name).end_key
     assert finding.text == (
-        "its machine told that it is over, and there is no end: it was deleted unread"
+        "its machine reported its end, but the end record is missing: it was deleted unread"
     )
     rig.turn(int(END_MISSING_S))
     rig.until_attempt(job, 2)

@@ -323,13 +323,13 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         _task_without_record, "results", "its array says that it succeeded, but it has no final"),
     "an end that is gone": (
         lambda w: w.rig.bucket.delete(_finished(w, "end")),
-        "ends", "claimed it, its job has ended, and there is no end"),
+        "ends", "claimed it, its job has ended, and there is no end record"),
     "an end that fell beside": (
         _printed_alone, "ends", "has ended and left this log, but has neither claim nor end"),
     "a claim of a life that is over": (
-        _followed_life, "ends", "keeper life 2 has followed its life 1, and there is no end"),
+        _followed_life, "ends", "followed its life 1, and there is no end record"),
     "a stop that never ended it": (
-        _never_stopped, "ends", "its kill was due .* minutes ago, and there is no end"),
+        _never_stopped, "ends", "its kill was due .* minutes ago, and there is no end record"),
     "a start that no agent claimed": (
         _never_claimed, "starts", "not claimed, though .* was to start it .* minutes ago"),
     "a root that went back": (
@@ -350,7 +350,7 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         "instructions", "not allocated by root"),
     "a gap between batches": (
         lambda w: [w.rig.bucket.create(layout.instructions("gone", 1, n), b"{}") for n in (4, 6)],
-        "instructions", "the agent waits for it for ever"),
+        "instructions", "the agent waits for it forever"),
     "a life that is gone": (
         lambda w: w.rig.bucket.delete(layout.life(w.machine(w.runs), 1)),
         "lives", "missing, though it has sent bells"),
@@ -361,7 +361,7 @@ BREAKS: dict[str, tuple[Spoil, str, str]] = {
         lambda w: w.rig.bucket.create(layout.life("gpu-99999-0-h1", 1), b"{}"),
         "future", "named by commit 99999"),
     "an attempt without states of its hosts": (
-        lambda w: w.attempt(w.runs, hosts=()), "views", "it cannot be made of root: IndexError"),
+        lambda w: w.attempt(w.runs, hosts=()), "views", "it cannot be built from root: IndexError"),
     "a root on which no rule about hosts can be checked": (
         lambda w: w.attempt(w.runs, hosts=()), "alone", "cannot be checked on it: IndexError"),
 }  # fmt: skip
