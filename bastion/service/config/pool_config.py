@@ -318,10 +318,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
     if (permit_s := _permit_s(table)) is not None and permit_s < MIN_PERMIT_S:
         wrong.append(f"permit: {permit_s:g} s is less than {MIN_PERMIT_S:g} s")
     if table.count is None and table.max_machines is None and not table.hosts:
-        wrong.append(
-            "max_machines: missing; set how many machines can exist (or count, to always keep that"
-            " many)"
-        )
+        wrong.append("max_machines: missing; set how many can exist (or count, to keep that many)")
     if table.max_machines is not None and table.min_machines > table.max_machines:
         least, most = table.min_machines, table.max_machines
         wrong.append(f"min_machines: {least} is more than max_machines, which is {most}")

@@ -117,8 +117,8 @@ def test_a_slice_is_counted_in_hosts() -> None:
         ),
         (
             '[pools.x]\nprovider = "fake"\nresources = { a = 1 }',
-            "config/bastion.toml: pools.x.max_machines: missing; set how many machines can exist"
-            " (or count, to always keep that many)",
+            "config/bastion.toml: pools.x.max_machines: missing; set how many can exist (or count,"
+            " to keep that many)",
         ),
         (
             '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nmax_machines = 2',
