@@ -261,9 +261,8 @@ class Machines:
             silence = text_of_seconds(DEAF_S)
             draft.tell(what="machine deaf", text=f"{name}: has not answered for {silence}")
         for name in sorted(silent - deaf):
-            heard = text_of_seconds(float(int(now - draft.machines[name].heard_at)))
-            text = f"{name}: its agent was last heard from {heard} ago"
-            draft.tell(what="machine deaf", text=text)
+            ago = text_of_seconds(float(int(now - draft.machines[name].heard_at)))
+            draft.tell(what="machine deaf", text=f"{name}: its agent was last heard from {ago} ago")
         withdraw_attempts(draft, reconciled.given_up, options)
         for name in [name for name in draft.machines if name not in reconciled.machines]:
             is_unmade = name not in reconciled.lifeless
