@@ -360,7 +360,7 @@ def _overdue(
         if not is_new or not is_theirs or machine.life or machine.made_at is None:
             continue
         waited = text_of_seconds(float(int(now - machine.made_at)))
-        why = f": {machine.stuck}" if machine.stuck else ""
+        why = f": {said}" if (said := machine.stuck or machine.unwell) else ""
         found[name] = f"the agent of {name} has not reported within {waited}{why}"
     return found
 
