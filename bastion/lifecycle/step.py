@@ -58,7 +58,7 @@ MAX_LOSSES_IN_ROW = 3
 GOOD_RUN_S = 600.0
 """An attempt that ran this long before its machine was lost resets the count of losses."""
 DRAIN_S = 120.0
-"""How long a job drains, since its last end or word that output is still being saved."""
+"""How long a job drains after its last end, or after a report that output is still being saved."""
 _LATE_LOG = "the end of the log may be missing: not all of it arrived in time"
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20

@@ -358,7 +358,10 @@ def test_a_long_boot_is_waited_for_though_its_permit_would_be_over() -> None:
     made = replace(COMING, permit_s=600.0, made_at=0.0, stuck="no bucket")
     for now, given_up in (
         (1500.0, {}),
-        (1501.0, {made.name: f"the agent of {made.name} has not come within 25m 1s: no bucket"}),
+        (
+            1501.0,
+            {made.name: f"the agent of {made.name} has not reported within 25m 1s: no bucket"},
+        ),
     ):
         done = reconcile({made.name: made}, {"gpu": slow}, {}, {made.name}, now, seq=5)
         assert done.given_up == given_up

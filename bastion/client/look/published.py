@@ -404,7 +404,7 @@ def name_is_of(job: str, array: str) -> bool:
 
 
 UNPUBLISHED = "it changed a moment ago; the bastion will show the reason shortly"
-"""The reason of a job that is committed and that no view shows yet."""
+"""The reason of a committed job that no view shows yet."""
 
 
 def _job_of_record(job: JobRecord) -> JobView:

@@ -471,7 +471,7 @@ def _elsewhere(accounts: str, here: str) -> ProviderRefusedError:
     return ProviderRefusedError(
         f"its machines are in {accounts}, and the bastion lists and creates machines in {here}:"
         " so it ignores that list and creates nothing",
-        hint="give the bastion its earlier credentials and options.project, or rename the pool",
+        hint="give the bastion the credentials and options.project it had, or rename the pool",
     )
 
 

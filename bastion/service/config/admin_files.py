@@ -141,7 +141,7 @@ class AdminFile:
                 self.trouble = f"cannot be checked now{good}: {error}"
             elif isinstance(error, StoreRefusedError):
                 self.problem = f"{self._place}: cannot be read: {error}"
-            else:  # nothing is known of it yet, and an outage is no news
+            else:  # nothing is known of it yet, and an outage is not news
                 told = f"{self._place}: cannot be checked: {error.message}"
                 raise StoreError(
                     told, hint=error.hint, retry_after_s=error.retry_after_s

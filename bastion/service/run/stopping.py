@@ -82,7 +82,7 @@ class Stopping:
             f"{why}: exits without giving up the lead; the next bastion waits until the lease is"
             " over\n"
         )
-        with suppress(OSError):  # on a full disk it exits all the same
+        with suppress(OSError):  # on a full disk it still exits
             os.write(2, line.encode())
         os._exit(1)
 

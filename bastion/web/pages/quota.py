@@ -109,14 +109,3 @@ def _pools(board: Board) -> dict[str, Pool]:
     key = layout.view("pool")
     rows = (decode(Pool, dumps(row).encode(), key=key) for row in board.pools.values())
     return {pool.name: pool for pool in rows}
-
-
-def _foreseen(of: QuotaOutlook) -> Sequence[str]:
-    outlook = of.outlook
-    waits = {job for job, verdict in outlook.verdicts if isinstance(verdict, Wait)}
-    lines = [f"{job} would start now" for job in outlook.starts]
-    lines += [f"{job} would wait" for job in sorted(waits)]
-    lines += [f"{job} would be refused" for job in outlook.refused]
-    lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
-    lines += [f"{job} would no longer run within its project's share" for job in outlook.demoted]
-    return [*lines, *(f"{job} would run within its project's share" for job in outlook.promoted)]

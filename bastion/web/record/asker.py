@@ -128,7 +128,7 @@ class RecordChild:
                 )
             except OSError as error:
                 raise BastionError(f"the record cannot be queried: {error.strerror}") from None
-            Thread(target=process.wait, daemon=True).start()  # an ended one is no zombie
+            Thread(target=process.wait, daemon=True).start()  # reaps it
             self._process = process
             return process
 

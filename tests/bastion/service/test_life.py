@@ -352,7 +352,7 @@ def test_logs_are_waited_for_but_not_for_ever(why: str, told: str) -> None:
     rig.until(lambda: rig.phase(job) == "gone", turns=10)
     result = rig.result(job)
     assert result is not None
-    late = "the end of the log may be missing: not all of it arrived in time"
+    late = f"the end of the log may be missing: not all of it arrived in time{told}"
     assert (result.outcome, result.text) == ("succeeded", f"exited with code 0; {late}")
 
 
