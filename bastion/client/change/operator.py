@@ -160,7 +160,7 @@ class Operator:
             self._clock.sleep(self._poll_s)
         raise TimedOutError(
             f"{machine}: its agent has not answered within {text_of_seconds(patience_s)}",
-            hint="bastion machines -o wide tells when it was heard of last",
+            hint="bastion machines -o wide shows when it was last heard from",
         )
 
     def _ask(self, verb: str, body: AdminBody) -> Answer:
