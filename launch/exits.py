@@ -12,37 +12,35 @@ OK = 0
 FAILED = 1
 USAGE = 2
 JOB_FAILED = 100
-"""The job failed without a code of its own."""
+"""The job failed without an exit code."""
 JOB_CANCELLED = 101
 JOB_TIMED_OUT = 102
 NOT_FOUND = 103
 REFUSED = 104
 IN_DOUBT = 105
-"""The request may have been accepted: a script must ask before it submits again."""
-CHANGES = 106
+"""The request may have been accepted: a script must check before it submits again."""
 WAIT_TIMED_OUT = 124
-"""As timeout(1) has it."""
+"""Same as timeout(1)."""
 DETACHED = 130
-"""Ctrl-C while following: 128 + SIGINT, as shells have it."""
+"""Ctrl-C while following: 128 + SIGINT, as in shells."""
 BROKEN_PIPE = 141
-"""128 + SIGPIPE: the reader of our output is gone."""
+"""128 + SIGPIPE: the reader of our output has closed it."""
 
 MEANINGS = {
-    OK: "done; for run, wait and logs --exit: the job succeeded",
-    FAILED: "it could not be done",
-    USAGE: "the command line or a file is wrong, or the file is not there",
-    JOB_FAILED: "the job failed without a code of its own",
+    OK: "success; for run, wait and logs --exit: the job succeeded",
+    FAILED: "the command failed",
+    USAGE: "the command line or a file is invalid, or the file does not exist",
+    JOB_FAILED: "the job failed without an exit code",
     JOB_CANCELLED: "the job was cancelled",
-    JOB_TIMED_OUT: "the job was stopped at its time limit",
-    NOT_FOUND: "what was asked for is not there: a job, a task, a machine",
-    REFUSED: "the bastion said no, and why; for --dry_run: it would",
-    IN_DOUBT: "the request may have been accepted; the hint says how to find out",
-    CHANGES: "quota diff --exit_code: the file would change something",
-    WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",
-    DETACHED: "Ctrl-C: detached; the job goes on",
-    BROKEN_PIPE: "the reader of the output is gone",
+    JOB_TIMED_OUT: "the job reached its time limit",
+    NOT_FOUND: "not found: a job, a task or a machine",
+    REFUSED: "the bastion refused the request; for --dry_run: it would refuse it",
+    IN_DOUBT: "the request may have been accepted; the hint says how to check",
+    WAIT_TIMED_OUT: "the wait timed out; nothing was stopped",
+    DETACHED: "Ctrl-C: detached; the job continues",
+    BROKEN_PIPE: "the reader of the output closed it",
 }
-"""The meaning of every code except a job's own, which `run`, `wait` and `logs --exit` pass on."""
+"""The meaning of every code but a job's exit code, which `run`, `wait` and `logs --exit` return."""
 
 _BY_STATE = {"cancelled": JOB_CANCELLED, "timed_out": JOB_TIMED_OUT}
 

@@ -46,7 +46,7 @@ _PLACES = {
 }
 """The files below `launch.commands`, and the verbs that each adds."""
 _OF_ALL = frozenset({"completion", "help"})
-"""The verbs that tell of all verbs."""
+"""The verbs that need the parsers of all verbs."""
 
 
 def build(word: str = "") -> tuple[Parser, Verbs]:
@@ -54,8 +54,8 @@ def build(word: str = "") -> tuple[Parser, Verbs]:
     The grammar.
 
     Args:
-        word: The verb that is asked for; then only the verbs of its file are built, because
-            building all takes as long as many a verb. Any other word: all verbs.
+        word: The requested verb. Then only the verbs of its file are built, because building
+            all of them takes as long as running many a verb. Any other word: all verbs.
     """
     parser = first_page()
     asked = ALIASES.get(word, word)
@@ -74,7 +74,7 @@ def first_page() -> Parser:
         allow_abbrev=False,
         usage="bastion VERB [flags] [-- COMMAND...]",
         description="Run machine-learning jobs on shared accelerators.",
-        epilog=f"{_by_family()}\n\nbastion VERB --help tells more and shows an example",
+        epilog=f"{_by_family()}\n\nbastion VERB --help shows details and an example",
         formatter_class=_FirstPage,
     )
     parser.add_argument("--version", action="store_true", help="print the version")
@@ -88,7 +88,7 @@ def _places(verb: str) -> Iterable[str]:
 
 
 class _FirstPage(argparse.RawDescriptionHelpFormatter):
-    """Lists no flags: a line about each verb says more."""
+    """Lists no flags, only a line about each verb."""
 
     def add_arguments(self, actions: object) -> None:
         """Nothing."""

@@ -1,7 +1,7 @@
 """
 The grammar of the command line, and the errors for words that do not fit it.
 
-Flags are written with underscores (`--instance_type`); a dash instead means the same.
+Flags are written with underscores (`--instance_type`); dashes mean the same.
 `--flagfile=FILE` is absl's. The words after `--` are the user's command and are not changed.
 """
 
@@ -16,8 +16,8 @@ from launch.grammar.vocabulary import EVERY_VERB_PAGE, PAGES, SUMMARIES
 
 argparse._ = lambda text: text  # type: ignore[attr-defined]
 """
-Our words are English, and so are argparse's beside them. Python comes without translations of its
-words, and to look for some takes longer than to parse a command line.
+Our messages are English, and so are argparse's. Python ships no translations of its messages, and
+looking for some takes longer than parsing a command line.
 """
 
 Run = Callable[[argparse.Namespace], int]
@@ -29,9 +29,9 @@ SHARED = (CONNECTION, OUTPUT, GENERAL)
 
 class Parser(argparse.ArgumentParser):
     """
-    An argument parser that raises `UsageError`, in our words, instead of printing its usage.
+    An argument parser that raises `UsageError`, with our messages, instead of printing its usage.
 
-    What only help shows is made when help is shown: most commands are typed without it.
+    Text that only help shows is built when help is shown: most commands run without it.
     """
 
     _shows_help = False
@@ -39,22 +39,22 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.example = ""
-        """Command lines that show a verb; empty for the tree itself."""
+        """Example command lines of a verb; empty for the root."""
         self.told = ""
-        """What a verb does, in sentences."""
+        """The description of a verb, in sentences."""
         self.behind = ""
-        """What may stand behind `--`; empty: nothing is read there."""
+        """What can follow `--`; empty: nothing."""
         self.register("type", int, _whole_number)
         self.typed: Sequence[str] = ()
-        """The words that it was given."""
+        """The words to parse."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse them, and keep them for errors."""
+        """Parse the words, and keep them for error messages."""
         self.typed = args or ()
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where help is."""
+        """Raise a `UsageError` with a hint."""
         told = message.removeprefix("argument ")
         names, colon, rest = told.partition(": ")
         if message != told and (typed := self._typed(names.split("/"))):
@@ -62,7 +62,8 @@ class Parser(argparse.ArgumentParser):
         flag, _, value = told.partition(": ignored explicit argument ")
         if value:
             raise UsageError(
-                f"{flag}: takes no value, {value} was given", hint=f"{flag}, or leave it out"
+                f"{flag}: takes no value, but {value} was given",
+                hint=f"give {flag} without a value",
             )
         if told.endswith(": expected one argument"):
             told = f"{told.removesuffix(': expected one argument')} needs a value"
@@ -81,12 +82,12 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(told, hint=hint)
 
     def _typed(self, names: Sequence[str]) -> str:
-        """The names of one flag that were typed; argparse tells all that it has."""
+        """The names of one flag that were typed; argparse reports all names of the flag."""
         written = {word.partition("=")[0] for word in self.typed}
         return "/".join(name for name in names if name in written)
 
     def _allowed(self, name: str) -> str:
-        """The words that a positional argument can be; empty where they are not few."""
+        """The words that a positional argument can be; empty if any word is allowed."""
         for action in self._actions:
             if action.choices and name in (action.metavar, action.dest):
                 *words, last = map(str, action.choices)
@@ -94,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         return ""
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Take `--name=--` as it is typed: argparse drops the `--`, and leaves an empty list."""
+        """Keep `--name=--` as it is typed: argparse drops the `--` and leaves an empty list."""
         if action.option_strings and arg_strings == ["--"]:
             value = self._get_value(action, "--")
             self._check_value(action, value)
@@ -103,11 +104,11 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, _Listed):
-            return  # it checks what it reads, one by one
+            return  # it checks its values one by one
         self.check_choice(action, value)
 
     def check_choice(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is none of the words of `action`."""
+        """Refuse a value that is not one of the choices of `action`."""
         if action.choices is not None and value not in action.choices:
             from quota.choice import choose
 
@@ -116,7 +117,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{value!r} is unknown, {words}")
 
     def format_help(self) -> str:
-        """Help with one line of usage: flags are listed below it anyway, the shared ones last."""
+        """Help with one line of usage; flags are listed below it, the shared ones last."""
         self._action_groups.sort(key=lambda group: group.title in SHARED)  # keeps their order
         if self.example:
             words = [
@@ -131,7 +132,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        """Of any width until help is shown: argparse tries every flag on one as it is added."""
+        """A formatter of fixed width until help is shown: argparse uses one for each added flag."""
         if self._shows_help:
             return super()._get_formatter()
         return argparse.HelpFormatter(self.prog, width=_HELP_COLUMNS)
@@ -139,11 +140,11 @@ class Parser(argparse.ArgumentParser):
 
 class Verbs:
     """
-    The tree while it is being built.
+    The tree of verbs while it is built.
 
     Args:
         parser: Its root.
-        word: The only verb that is wanted; empty: all are.
+        word: The only requested verb; empty: all.
     """
 
     def __init__(self, parser: Parser, word: str = "") -> None:
@@ -156,12 +157,12 @@ class Verbs:
             title=argparse.SUPPRESS,
         )
         self.root = parser
-        """The tree itself."""
+        """The root of the tree."""
         self.parsers: dict[str, Parser] = {}
-        """By name, without other names."""
+        """Parsers by the name of the verb, without aliases."""
 
     def wants(self, name: str) -> bool:
-        """Whether this verb is wanted: one with many flags takes a while to build."""
+        """Whether this verb is requested: one with many flags takes a while to build."""
         return self._word in ("", name)
 
     def add(
@@ -176,23 +177,23 @@ class Verbs:
         prints: bool = False,
     ) -> Parser:
         """
-        A verb.
+        Add a verb.
 
         Args:
-            name: What the user writes; one of the vocabulary, which has its summary.
-            run: What it does; returns the exit code.
+            name: Its name; the vocabulary has its summary.
+            run: The function that runs it and returns the exit code.
             example: One or more command lines.
-            text: More, for its own help.
-            aliases: Other names.
-            connects: It needs a bastion, so it takes `--root` and related flags.
-            prints: It prints data, so it takes `--output` and related flags.
+            text: Further sentences for its help.
+            aliases: Its other names.
+            connects: Whether it needs a bastion, so takes `--root` and related flags.
+            prints: Whether it prints data, so takes `--output` and related flags.
         """
         summary = SUMMARIES[name]
         verb: Parser = self._verbs.add_parser(
             name,
             help=summary,
             aliases=list(aliases),
-            usage="",  # or argparse makes one up for errors, whose words are ours
+            usage="",  # otherwise argparse builds one for its errors, which are ours
             epilog=f"more: bastion help {PAGES.get(name, EVERY_VERB_PAGE)}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -210,20 +211,20 @@ Group = argparse._ActionsContainer
 
 
 class _Once(argparse.Action):
-    """A flag with one value: given twice with different values, it is refused."""
+    """A flag with one value; two different values are refused."""
 
     def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
         given: dict[str, object] = found.__dict__.setdefault("given_once", {})
         if self.dest in given and given[self.dest] != value:
             raise argparse.ArgumentError(
-                self, f"given twice, as {given[self.dest]} and as {value}; which?"
+                self, f"given twice, as {given[self.dest]} and as {value}; give it once"
             )
         found.given_once = {**given, self.dest: value}
         setattr(found, self.dest, value)
 
 
 class _Listed(argparse.Action):
-    """A flag that may be repeated, or have several values with commas between them."""
+    """A flag that can be repeated, or have several values separated by commas."""
 
     read: Callable[[str], str] = str
 
@@ -232,18 +233,18 @@ class _Listed(argparse.Action):
         for each in values or [value]:
             parser.check_choice(self, each)
         if not values:
-            raise argparse.ArgumentError(self, f"{value!r} names nothing")
+            raise argparse.ArgumentError(self, f"{value!r} has no value")
         setattr(found, self.dest, [*getattr(found, self.dest), *values])
 
 
 def text(group: Group, name: str, meaning: str, *, metavar: str = "TEXT") -> None:
-    """Add a flag with a text; empty by default."""
+    """Add a flag with a text value; empty by default."""
     group.add_argument(*name.split(), action=_Once, default="", metavar=metavar, help=meaning)
 
 
 def number(group: Group, name: str, meaning: str, *, default: int | None = None) -> None:
     """Add a flag with a whole number."""
-    shown = f" ({default} by default)" if default is not None else ""
+    shown = f" (default: {default})" if default is not None else ""
     group.add_argument(
         *name.split(),
         action=_Once,
@@ -262,7 +263,7 @@ def number_or_range(group: Group, name: str, meaning: str, *, default: int) -> N
         type=_number_or_text,
         default=default,
         metavar="N",
-        help=f"{meaning} ({default} by default)",
+        help=f"{meaning} (default: {default})",
     )
 
 
@@ -287,7 +288,7 @@ def many(
     words: Sequence[str] | None = None,
     read: Callable[[str], str] = str,
 ) -> None:
-    """Add a flag that may be repeated, with the allowed `words` if there are any."""
+    """Add a flag that can be repeated, with the allowed `words` if there are any."""
     _repeated(group, name, meaning, metavar=metavar, words=words, action="append").type = read
 
 
@@ -300,7 +301,7 @@ def several(
     words: Sequence[str] | None = None,
     read: Callable[[str], str] = str,
 ) -> None:
-    """Add a flag like `many`, in whose values a comma can only stand between two."""
+    """Add a flag like `many`, whose values can also be separated by commas."""
     added = _repeated(group, name, meaning, metavar=metavar, words=words, action=_Listed)
     assert isinstance(added, _Listed)
     added.read = read
@@ -321,7 +322,7 @@ def _repeated(
         choices=words,
         default=[],
         metavar=metavar,
-        help=f"{meaning}; may be repeated",
+        help=f"{meaning}; can be repeated",
     )
 
 
@@ -334,31 +335,41 @@ def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints
     """Add the flags that verbs share."""
     if connects:
         group = parser.add_argument_group(CONNECTION)
-        text(group, "--root", "its bucket, as gs://bucket/bastion, or a folder", metavar="URL")
+        text(
+            group,
+            "--root",
+            "the bastion's bucket, such as gs://bucket/bastion, or a folder",
+            metavar="URL",
+        )
         text(
             group,
             "--bastion",
-            "a profile, or a folder beside the root in use",
+            "a profile, or the name of a folder next to the current root",
             metavar="NAME",
         )
-        text(group, "--user_id", "the user who asks; by default the login name", metavar="USER")
-        text(group, "-p --project_id", "the project that is meant", metavar="PROJECT")
+        text(group, "--user_id", "the user (default: your login name)", metavar="USER")
+        text(group, "-p --project_id", "the project", metavar="PROJECT")
     if prints:
         group = parser.add_argument_group(OUTPUT)
         forms = ("table", "wide", "json", "name")
-        group.add_argument("-o", "--output", choices=forms, default=forms[0], help="how to print")
+        group.add_argument("-o", "--output", choices=forms, default=forms[0], help="output format")
         switch(group, "--json", "the same as -o json")
-        switch(group, "-q --quiet", "ids only, the same as -o name")
+        switch(group, "-q --quiet", "print only ids, the same as -o name")
     group = parser.add_argument_group(GENERAL)
-    choice(group, "--color", ("auto", "always", "never"), "colours; NO_COLOR is honoured")
+    choice(
+        group,
+        "--color",
+        ("auto", "always", "never"),
+        "when to color the output; NO_COLOR is respected",
+    )
     switch(group, "--debug", "show tracebacks")
 
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """
-    Return our own words, and the user's command, or None if there is none.
+    Return our own words and the user's command, or None if there is none.
 
-    The command is after the first `--`, or after the script that `launch` is given.
+    The command follows the first `--`, or the script that `launch` is given.
     """
     words = list(words)
     script = _script_at(words)
@@ -413,17 +424,17 @@ def with_flagfiles(words: Sequence[str]) -> list[str]:
         why = told.strerror if isinstance(told, OSError) else str(error)
         name = told.filename if isinstance(told, OSError) else ""
         raise UsageError(
-            f"--flagfile: {name}: {why}", hint="it names a file with one flag on each line"
+            f"--flagfile: {name}: {why}", hint="give a file with one flag per line"
         ) from None
     return expanded
 
 
 def refuse_empty(words: Sequence[str]) -> None:
     """
-    Refuse a flag with an empty value: most likely a variable of the shell is not set.
+    Refuse a flag with an empty value: most likely a shell variable is not set.
 
     Raises:
-        UsageError: There is one, as `--root=`, `--root ""` or `--after=" "`.
+        UsageError: There is one, such as `--root=`, `--root ""` or `--after=" "`.
     """
     for word, following in zip(words, [*words[1:], None]):
         if not word.startswith("-"):
@@ -432,14 +443,14 @@ def refuse_empty(words: Sequence[str]) -> None:
         said = value if equals else following
         if said is not None and not said.strip():
             raise UsageError(
-                f"{name}: is empty",
-                hint="leave the flag out, or set the variable that its value comes from",
+                f"{name}: the value is empty",
+                hint="omit the flag, or set the variable that its value comes from",
             )
 
 
 def refuse_bytes(words: Sequence[str]) -> None:
     """
-    Refuse a word that is not UTF-8: nothing that is stored, or asked for, is.
+    Refuse a word that is not UTF-8: all names and stored texts are UTF-8.
 
     Raises:
         UsageError: There is one.
@@ -448,7 +459,7 @@ def refuse_bytes(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"{word!r} is not UTF-8", hint="write it in UTF-8") from None
+            raise UsageError(f"{word!r} is not UTF-8", hint="encode it as UTF-8") from None
 
 
 def _whole_number(word: str) -> int:
@@ -464,7 +475,7 @@ def _positional(action: argparse.Action) -> str:
 
 
 def _description(told: str, example: str) -> str:
-    """What a verb does in lines of a terminal, and its example: what most readers look for."""
+    """The description of a verb, wrapped, and its example: what most readers look for."""
     import textwrap
 
     return f"{textwrap.fill(told, _HELP_COLUMNS)}\n\nexample:\n{_indented(example)}"

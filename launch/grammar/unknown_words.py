@@ -68,7 +68,7 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     if ours := OF_ALL_JOBS.get(parser.prog.rpartition(" ")[2]):
         hint = f"of one job: bastion {ours} {name}"
     elif getattr(parser, "behind", "") == "COMMAND...":
-        hint = f"a command stands after --: {parser.prog} JOB -- {shlex.join(words)}"
+        hint = f"give a command after --: {parser.prog} JOB -- {shlex.join(words)}"
     raise UsageError(f"unknown argument {name}", hint=hint)
 
 

@@ -1,75 +1,75 @@
-"""The words that may stand first: verbs by family, their aliases, and the page about each."""
+"""The verbs by family, their aliases, and the documentation page of each."""
 
 from __future__ import annotations
 
 FAMILIES = {
     "submit": {
         "launch": "submit jobs",
-        "run": "submit, follow the log, exit with the job's own code",
-        "rerun": "submit the launch of a job again, with the same spec and code",
-        "import": "print a job file of another system as a launch, in TOML",
-        "bundle": "send code to the bucket and print its digest",
+        "run": "submit a job, follow its log, and exit with its exit code",
+        "rerun": "submit a job's launch again, with the same spec and code",
+        "import": "convert a job file of another system to a launch file (TOML)",
+        "bundle": "upload code to the bucket and print its digest",
     },
-    "see": {
+    "inspect": {
         "list": "list active jobs: running first, then the queue",
-        "show": "show everything known of jobs",
-        "why": "say why jobs are in their state, and what would change it",
+        "show": "show the details of jobs",
+        "why": "explain why jobs are in their state, and what would change it",
         "events": "show what happened to jobs, oldest first",
-        "logs": "print what a job's processes printed",
-        "fetch": "download what a job kept in BASTION_OUTPUT_DIR",
-        "wait": "wait until jobs have ended; exit as they did",
-        "pool": "show what each pool has and what is free; keep some of it ready",
-        "machines": "show every machine and the jobs on it",
-        "top": "show what every machine and device uses now, and for which job",
-        "status": "show the bastion: its leader, the quota in force, problems",
-        "web": "serve pages that show the pool, the queue and every job",
-        "history": "list all jobs that ever ended, with what they held and cost",
-        "usage": "sum up usage: device hours, waiting, waste, cost",
-        "query": "ask the record of all that ended, in SQL",
+        "logs": "print the output of a job's processes",
+        "fetch": "download the files that a job kept in BASTION_OUTPUT_DIR",
+        "wait": "wait until jobs end, and exit with their exit code",
+        "pool": "show the total and free capacity of pools; keep machines ready",
+        "machines": "list all machines and the jobs on them",
+        "top": "show the current use of every machine and device, by job",
+        "status": "show the bastion's leader, the quota in force and problems",
+        "web": "serve web pages that show pools, the queue and every job",
+        "history": "list jobs that have ended, with their device hours and cost",
+        "usage": "summarize usage: device hours, waits, waste, cost",
+        "query": "query the record of all jobs in SQL",
     },
     "change": {
-        "cancel": "end jobs, or all jobs of a launch",
+        "cancel": "cancel jobs, or all jobs of a launch",
         "hold": "keep waiting jobs from starting",
-        "release": "let held jobs start; end the hold of a failed one",
-        "prioritize": "give jobs another priority",
-        "update": "change jobs that wait or run",
+        "release": "let held jobs start; end the hold of a failed job",
+        "prioritize": "change the priority of jobs",
+        "update": "change waiting or running jobs",
     },
-    "enter": {
-        "exec": "run a command beside the processes of a running job",
+    "connect": {
+        "exec": "run a command inside a running job",
         "ssh": "open a shell on the machine of a running job",
-        "notebook": "run Jupyter as a job and open the way to it",
+        "notebook": "run Jupyter as a job and open a tunnel to it",
     },
     "admin": {
-        "up": "start a bastion on this machine, and its machines",
-        "down": "end the bastion of this machine, and its machines",
+        "up": "start a bastion and its local machines on this host",
+        "down": "stop the bastion of this host and its local machines",
         "serve": "run the bastion",
-        "agent": "run the agent of a machine; pools start it by themselves",
+        "agent": "run the agent of a machine; pools start it automatically",
         "quota": "show, check, compare or change the quota file",
-        "simulate": "play jobs on a virtual clock, to compare policies and quota files",
-        "doctor": "compare the machines of providers with those the bastion knows",
+        "simulate": "simulate jobs on a virtual clock to compare policies and quotas",
+        "doctor": "compare the providers' machines with those that the bastion knows",
         "fsck": "check the bucket against every rule of the protocol",
         "restore": "restore a copy of root after a disaster",
-        "demo": "play a demo on this machine: three jobs and a preemption",
+        "demo": "run a demo on this machine: four jobs and a preemption",
     },
     "machines": {
-        "cordon": "start no new job on machines",
-        "uncordon": "let jobs start on machines again",
-        "drain": "start no new job on machines, and let running ones finish",
-        "machine": "check a machine; remove Bastion from a host",
+        "cordon": "keep new jobs from starting on machines",
+        "uncordon": "let new jobs start on machines again",
+        "drain": "cordon machines, and report when their running jobs have ended",
+        "machine": "check a machine, or remove Bastion from a host",
     },
     "the bastion's VM": {
-        "create": "make the bastion's own VM",
+        "create": "create the bastion's VM",
         "start": "start the bastion's VM again",
-        "stop": "stop the bastion's VM, and keep it; jobs go on",
-        "upgrade": "run the newest bastion on its VM",
-        "delete": "delete the bastion's VM; its bucket and machines stay",
+        "stop": "stop the bastion's VM without deleting it; jobs continue",
+        "upgrade": "upgrade the bastion on its VM",
+        "delete": "delete the bastion's VM; its bucket and machines remain",
     },
     "set up": {
-        "config": "list, show, choose or change profiles; check a bastion.toml",
+        "config": "list, show, select or change profiles; check a bastion.toml",
         "auth": "log in to the cloud of the bucket",
-        "setup": "print or make a bucket, its identities and their rights",
-        "completion": "print the completion script of a shell",
-        "help": "print the help of a verb, or a page of the documentation",
+        "setup": "prepare a bucket, its identities and their permissions",
+        "completion": "print a shell completion script",
+        "help": "show help for a verb, or a page of the documentation",
     },
 }
 """The verbs and what each does, as the first page of help shows them."""
@@ -80,7 +80,7 @@ SUMMARIES = {verb: does for family in FAMILIES.values() for verb, does in family
 ALIASES = {"ls": "list", "queue": "list"}
 
 SEVERAL_VERBS = (*SUMMARIES, *ALIASES)
-"""Every word that may stand first."""
+"""Every word that can come first."""
 
 PAGES = {
     "launch": "your-first-launch",

@@ -18,7 +18,12 @@ _ROOT = pattern(r"(?:^|[\s'\"])root=")
 
 def add_bundler_flags(group: Group) -> None:
     """Add the two flags for all kinds of code."""
-    text(group, "--bundler_type", "local, git, docker, artifactregistry or image", metavar="TYPE")
+    text(
+        group,
+        "--bundler_type",
+        "type of code: local, git, docker, artifactregistry or image",
+        metavar="TYPE",
+    )
     many(group, "--bundler_spec", "an option of that type", metavar="KEY=TEXT")
 
 
@@ -50,16 +55,16 @@ def _root_of(args: argparse.Namespace) -> list[str]:
     if args.code and other:
         flag = "--bundler_spec=root=..." if other == "root" else f"--bundler_type={other}"
         raise UsageError(
-            f"--code={args.code} and {flag} each name the code", hint="leave one of them out"
+            f"--code={args.code} and {flag} each name the code", hint="give only one of them"
         )
-    import shlex  # which few command lines need
+    import shlex  # few command lines need it
 
     folder = "" if other else folder_of(args)
     return [shlex.quote(f"root={folder}")] if folder else []
 
 
 def folder_of(args: argparse.Namespace) -> str:
-    """Return the folder that a launch sends, by its flag or the profile; empty for none."""
+    """Return the folder that a launch uploads, from its flag or the profile; empty for none."""
     folder = (
         str(args.code) or chosen(root=args.root, bastion=args.bastion, user="", project="").code
     )

@@ -1,4 +1,4 @@
-"""Job files of other systems on the command line, and the notes about them."""
+"""Job files of other systems on the command line, and notes about them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,30 @@ _BESIDE = (
     *("max_failures", "no_borrow"),
     *("idle_timeout", "on_idle", "signs_of_life", "hold_on_failure"),
 )
-"""Flags that no such file has an option for: they may be given with it."""
+"""Flags for which such files have no option, so they can be given with a file."""
 _OVER = (
     *("name", "after", "array", "max_runtime", "priority", "hold", "env"),
     *("pool", "cluster", "shard", "hostname", "exclusive", "same"),
 )
-"""Flags that come before the file, as those of `sbatch` come before the script's."""
+"""Flags that take precedence over the file, as `sbatch` flags do over the script's."""
 _COUNTED = ("cpu", "memory")
 
 
 def add_code_flags(parser: Parser) -> None:
     """Add the flags of a verb that takes only such a file."""
     group = parser.add_argument_group("code")
-    text(group, "--code", "the folder it runs in; a Slurm script's is this one", metavar="FOLDER")
+    text(
+        group,
+        "--code",
+        "folder to run in (default for a Slurm script: the current folder)",
+        metavar="FOLDER",
+    )
     add_bundler_flags(group)
     parser.set_defaults(shaping={"code": "", "bundler_type": "", "bundler_spec": []})
 
 
 def is_foreign(source: str) -> bool:
-    """Whether the name of `source` is one of other systems' files."""
+    """Whether `source` is named like a job file of another system."""
     return source.endswith(SUFFIXES)
 
 
@@ -49,12 +54,12 @@ def foreign_launch(session: Session) -> Launch:
     """
     Return the launch for the file on the command line; print its notes.
 
-    A Slurm script runs in the folder that it is submitted from, so that folder is its code, unless
-    a flag says otherwise.
+    A Slurm script runs in the folder that it is submitted from, so that folder is its code unless
+    a flag names another.
 
     Raises:
         UsageError: A flag repeats what the file sets.
-        SpecError: It is wrong, or has options without a counterpart: every problem.
+        SpecError: It is invalid, or has options without a counterpart: every problem.
     """
     from bastion.compat.files import read
 
@@ -74,7 +79,7 @@ def foreign_launch(session: Session) -> Launch:
 
 
 def shaping_of(args: argparse.Namespace, *, but: Container[str] = ()) -> str:
-    """Return the flags that were given and say what a file says, without those called `but`."""
+    """Return the given flags that set what a file sets, except those named in `but`."""
     given = (
         "--resources" if name == "asked" else f"--{name}"
         for name, default in args.shaping.items()
@@ -86,8 +91,8 @@ def shaping_of(args: argparse.Namespace, *, but: Container[str] = ()) -> str:
 def _refuse_shaping(args: argparse.Namespace) -> None:
     if given := shaping_of(args, but=(*_BESIDE, *_OVER)):
         raise UsageError(
-            f"{given}: {args.source[0]} says that",
-            hint="change the file, or bastion import FILE > spec.toml and change that",
+            f"{given}: {args.source[0]} sets this",
+            hint="change the file, or change the output of: bastion import FILE > spec.toml",
         )
 
 

@@ -731,9 +731,9 @@ def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Pat
     wrong = run("launch", "--bundler_type=gti", "--", "true")
     assert wrong.err.startswith("error: --bundler_type: 'gti' is unknown, did you mean 'git'?")
     ran = run("bundle", "src", "--bundler_type=docker", "--bundler_spec=image=a/b")
-    assert ran.err.startswith("error: bundle: a folder is of the type local, not docker")
+    assert ran.err.startswith("error: bundle: a folder is code of the type local, not docker")
     ran = run("bundle", "--name=v1")
-    assert ran.err.startswith("error: --name: only an image has one")
+    assert ran.err.startswith("error: --name: only an image has a name")
     ran = run("bundle", "--bundler_type=local", "--bundler_spec=max_sise=1GiB")
     assert "did you mean 'max_size'?" in ran.err
 
@@ -1007,8 +1007,8 @@ def test_the_command_line_comes_before_a_slurm_script(
     ("words", "problem"),
     [
         (["launch", "none.sbatch"], "error: no file 'none.sbatch'"),
-        (["launch", "job.sbatch", "--replicas=2"], "error: --replicas: job.sbatch says that"),
-        (["launch", "job.sbatch", "--mem=4G"], "error: --resources: job.sbatch says that"),
+        (["launch", "job.sbatch", "--replicas=2"], "error: --replicas: job.sbatch sets this"),
+        (["launch", "job.sbatch", "--mem=4G"], "error: --resources: job.sbatch sets this"),
         (["launch", "bad.sbatch"], "error: bad.sbatch: line 2: --qos=high: there is none"),
         (["launch", "bad.json"], "error: bad.json: not JSON"),
         (["import", "spec.toml"], "error: 'spec.toml' is neither a Slurm script nor"),
@@ -1026,7 +1026,7 @@ def test_what_cannot_be_imported_is_told(
     ran = run(*words)
     assert ran.err.startswith(problem)
     assert ran.out == ""
-    told = "of others: bastion help come-from-another-system" in ran.err
+    told = "for other systems: bastion help come-from-another-system" in ran.err
     assert told == (words[0] == "import")
 
 
@@ -1101,7 +1101,7 @@ def test_a_dry_run_of_what_would_be_refused_exits_104(
     assert (ran.code, "uv.lock" in ran.out) == (exits.REFUSED, True)
     assert "it would be refused: python: uv.lock is not in the code" in ran.err
     shown = " ".join(run("launch", "--help").out.split())
-    assert "that it would be refused is told on stderr, with exit code 104" in shown
+    assert "if it would be refused, say why on stderr and exit with 104" in shown
 
 
 def test_a_dry_run_tells_tasks_together(run: Run, bucket: Bucket) -> None:

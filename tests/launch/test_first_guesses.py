@@ -54,7 +54,7 @@ def test_a_secret_is_told_to_be_read_on_the_machine(run: Run, bucket: Bucket) ->
 def test_a_switch_takes_no_value(run: Run) -> None:
     """In our words, not in those of argparse."""
     ran = run("launch", "--no_resume=false", "--", "train")
-    assert ran.err.startswith("error: --no_resume: takes no value, 'false' was given")
+    assert ran.err.startswith("error: --no_resume: takes no value, but 'false' was given")
     assert ran.code == 2
 
 
@@ -122,8 +122,8 @@ def test_a_file_of_yaml_is_told_what_serves_here(run: Run) -> None:
     ran = run("launch", "task.yaml")
     assert ran.code == 2
     assert ran.err.splitlines()[:2] == [
-        "error: 'task.yaml' is YAML, which nothing here is written in",
-        "hint: a command stands after --: bastion launch --code=. -- COMMAND;"
+        "error: 'task.yaml' is a YAML file, which Bastion cannot read",
+        "hint: give a command after --: bastion launch --code=. -- COMMAND;"
         " more: bastion help come-from-another-system",
     ]
 

@@ -41,7 +41,7 @@ def test_the_help_of_launch_begins_with_its_common_flags(run: Run) -> None:
     assert heads[1:4] == ["positional arguments:", "options:", "common:"]
     assert heads[-3:] == ["which bastion:", "output:", "general:"]
     (code,) = (n for n, line in enumerate(lines) if line.startswith("  --code FOLDER"))
-    assert "send this folder and run in it" in lines[code]
+    assert "upload this folder and run in it" in lines[code]
 
 
 def test_the_first_page_fits_a_narrow_terminal(run: Run) -> None:
@@ -459,7 +459,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["launch", "-e", "A=1", "--", "x"], "unknown flag -e",
          "here it is --env=NAME=TEXT; a file of errors is left out, bastion logs JOB has it"),
         (["exec", "x", "nvidia-smi", "-L"], "unknown argument nvidia-smi",
-         "a command stands after --: bastion exec JOB -- nvidia-smi -L"),
+         "give a command after --: bastion exec JOB -- nvidia-smi -L"),
         (["rerun", "x", "--", "train", "a b"],
          "bastion rerun takes nothing after --, train 'a b' was given",
          "a rerun keeps its command; another one: bastion launch -- train 'a b'"),
@@ -578,18 +578,19 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["list", "--output=jsn"], "--output: 'jsn' is unknown, allowed are json, name, table,"
          " wide, nearest is json", "bastion list --help"),
         (["--root=gs://b/r", "list"], "--root stands before the verb", "bastion VERB --root ..."),
-        (["launch"], "nothing to run: give a command after --, a launch in a .toml file, a .py"
-         " script that submits one itself", "bastion launch --help"),
+        (["launch"], "nothing to run: give a command after --, a launch file (.toml), a script"
+         " that submits launches itself (.py)", "bastion launch --help"),
         (["launch", "python3", "train.txt"],
          "'python3 train.txt' is not a .toml file, a .py or .sbatch script",
-         "a command stands after --: bastion launch -- python3 train.txt"),
+         "give a command after --: bastion launch -- python3 train.txt"),
         (["launch", "spec.toml", "--replicas=2", "--pool=a"],
-         "--replicas, --pool: spec.toml says that", "change the file"),
+         "--replicas, --pool: spec.toml sets this", "change the file instead"),
         (["launch", "python3 train.py"],
          "no file 'python3 train.py'",
-         "a command stands after --: bastion launch -- python3 train.py"),
-        (["launch", "--priority=1", __file__], f"--priority: {__file__} submits for itself",
-         f"as a job it runs with: bastion launch --code=. -- python3 {__file__}"),
+         "give a command after --: bastion launch -- python3 train.py"),
+        (["launch", "--priority=1", __file__],
+         f"--priority: {__file__} submits its launches itself",
+         f"to run it as a job: bastion launch --code=. -- python3 {__file__}"),
         (["launch", "--", "python3 train.py"],
          "there is no program named 'python3 train.py'",
          "leave out the quotes, or give --shell for a line of a shell"),
@@ -606,19 +607,19 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["quota", "diff"], "quota diff: which file?", "quota diff new.toml"),
         (["launch", "--gpus"], "--gpus needs a value", "bastion launch --help"),
         (["agent"], "agent: its flags are missing, which follow --",
-         "pools start it by themselves; bastion agent -- --help lists its flags"),
+         "pools start it automatically; bastion agent -- --help lists its flags"),
         (["agent", "--", "edn", "--home=x"],
          "agent: 'edn' is not known; after -- stand end, or the flags of an agent",
          "bastion agent -- end --home=FOLDER ends one; bastion agent -- --help lists flags"),
         (["notebook", "--port=x"], "--port: 'x' is not a port; such as 6006, or 6006:16006", ""),
         (["notebook", "--array=0-2", "--replicas=2", "--shell"],
          "notebook: runs one Jupyter, and takes no --array, --replicas, --shell", ""),
-        (["run", "train.py", "8"], "run: train.py is not a file of jobs",
+        (["run", "train.py", "8"], "run: train.py is not a job file",
          "bastion run --code=. -- python3 train.py 8"),
         (["launch", "a.yaml", "--force"], "unknown flag --force",
          "leave it out: jobs run beside one another, and bastion cancel JOB ends one"),
         (["launch", "--flagfile=/no/such"], "--flagfile: /no/such: No such file or directory",
-         "it names a file with one flag on each line"),
+         "give a file with one flag per line"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line_and_a_hint(
@@ -777,11 +778,11 @@ def test_a_script_that_submits_nothing_is_an_error(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('hi')")
     ran = run("launch", "train.py", "--lr=1")
-    meant = "as a job it runs with: bastion launch --code=. -- python3 train.py --lr=1"
+    meant = "to run it as a job: bastion launch --code=. -- python3 train.py --lr=1"
     assert (ran.code, ran.out) == (1, "hi\n")
     assert ran.err.splitlines() == [
-        f"note: train.py runs on this machine now; {meant}",
-        "error: train.py submitted nothing; it ran on this machine",
+        f"note: train.py now runs on this machine; {meant}",
+        "error: train.py ran on this machine and submitted nothing",
         f"hint: {meant}",
     ]
     (tmp_path / "go.py").write_text(

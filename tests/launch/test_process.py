@@ -243,7 +243,7 @@ def test_a_word_that_is_not_utf8_is_refused(
     (bad,) = (word for word in words if b"\xff" in word)
     told = repr(os.fsdecode(bad))
     assert ran.returncode == 2
-    assert ran.stderr.decode() == f"error: {told} is not UTF-8\nhint: write it in UTF-8\n"
+    assert ran.stderr.decode() == f"error: {told} is not UTF-8\nhint: encode it as UTF-8\n"
 
 
 def completed(shell_words: str, tmp_path: Path) -> list[str]:

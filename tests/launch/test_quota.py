@@ -156,7 +156,7 @@ def test_json_is_not_mixed_with_what_jobs_print(run: Run, words: list[str]) -> N
     """Nothing is submitted, and the hint names the two commands that are read apart."""
     ran = run(*words, "--json", "--", "echo", "hello")
     assert (ran.code, ran.out) == (2, "")
-    assert "JSON would be mixed" in ran.err
+    assert "cannot be mixed with JSON" in ran.err
     assert "bastion launch --json" in ran.err
 
 

@@ -177,7 +177,7 @@ def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None
     """An unset variable of a script never means another bastion."""
     ran = run("list", *words)
     assert ran.code == 2
-    assert ran.err.startswith(f"error: {words[0].partition('=')[0]}: is empty\n")
+    assert ran.err.startswith(f"error: {words[0].partition('=')[0]}: the value is empty\n")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None
         (["launch", "--env=--"], "--env: '--' is not NAME=TEXT"),
         (["launch", "--alias=--"], "aliases[0]: '--' is unknown"),
         (["list", "--state=--"], "--state: '--' is unknown"),
-        (["launch", "--after=,"], "--after: ',' names nothing"),
+        (["launch", "--after=,"], "--after: ',' has no value"),
         (["history", "--limit=--"], "--limit: '--' is not a whole number"),
     ],
 )
@@ -215,7 +215,7 @@ def test_a_flag_given_twice_is_refused(run: Run) -> None:
     """Which of two values was meant is not for us to guess; twice the same is one."""
     ran = run("launch", "--replicas=1", "--replicas=2", "--", "true")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: --replicas: given twice, as 1 and as 2; which?\n")
+    assert ran.err.startswith("error: --replicas: given twice, as 1 and as 2; give it once\n")
     assert run("list", "--limit=1", "--limit=1").code == 0
 
 

@@ -68,7 +68,7 @@ def run_agent(args: argparse.Namespace) -> int:
     if not args.command:
         raise UsageError(
             "agent: its flags are missing, which follow --",
-            hint="pools start it by themselves; bastion agent -- --help lists its flags",
+            hint="pools start it automatically; bastion agent -- --help lists its flags",
         )
     first = args.command[0]
     if first != "end" and not first.startswith("-"):

@@ -1,9 +1,7 @@
 """
 Verbs that send a launch: launch, run, rerun, import, bundle.
 
-Read `launch` (flags or a file become a launch, which is sent), `script` (a program that submits for
-itself), `followed` (what comes after), then
+Read `launch` (builds a launch from flags or a file, and sends it), `script` (runs a program that
+submits launches itself), `submitted` (prints what was submitted), `followed` (follows it), then
 `rerun`, `imports` and `bundle`.
-
-`submitted` is what is printed after a submission.
 """

@@ -27,8 +27,8 @@ def register(verbs: Verbs) -> None:
         "bundle",
         send,
         prints=True,
-        text="Of a repository it prints the commit, of an image that it builds and pushes the "
-        "image's name and digest.",
+        text="For a Git repository, prints the commit. For an image, builds and pushes it, then"
+        " prints its name and digest.",
         example="""\
 bastion bundle src/
 bastion bundle --bundler_type=git --bundler_spec=url=git@github.com:acme/train.git
@@ -39,10 +39,10 @@ bastion bundle --name=v2 --bundler_type=docker --bundler_spec=image=eu.pkg.dev/a
         nargs="?",
         default="",
         metavar="FOLDER",
-        help="its top; found upward from here by default",
+        help="top folder of the code (default: found upward from the current folder)",
     )
     add_bundler_flags(parser)
-    text(parser, "--name", "the tag of the image that is built", metavar="TAG")
+    text(parser, "--name", "tag of the image that is built", metavar="TAG")
 
 
 def send(args: argparse.Namespace) -> int:
@@ -65,7 +65,7 @@ def send(args: argparse.Namespace) -> int:
             }
         )
         return exits.OK
-    print(sent.name, flush=True)  # before what is said of it
+    print(sent.name, flush=True)  # before the notes about it
     if sent.size_bytes:
         note(f"{text_of_bytes(sent.size_bytes)} of code, {text_of_bytes(sent.sent_bytes)} sent")
     return exits.OK
@@ -75,10 +75,10 @@ def _asked(args: argparse.Namespace) -> Code:
     is_local = args.bundler_type in ("", "local")
     if args.folder and not is_local:
         raise UsageError(
-            f"bundle: a folder is of the type local, not {args.bundler_type}",
+            f"bundle: a folder is code of the type local, not {args.bundler_type}",
             hint=f"bastion bundle {args.folder}",
         )
     if args.name and args.bundler_type in _WITHOUT_NAME:
-        raise UsageError("--name: only an image has one; the digest names all other code")
+        raise UsageError("--name: only an image has a name; other code is named by its digest")
     more = [("root", args.folder), ("tag", args.name)]
     return bundler_code(args, *(shlex.quote(f"{key}={word}") for key, word in more if word))

@@ -1,4 +1,4 @@
-"""Files of other systems, as files of ours."""
+"""Convert job files of other systems to launch files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ def register(verbs: Verbs) -> None:
         "import",
         convert,
         prints=True,
-        text="Of Slurm scripts (.sbatch .slurm .sh) and AXLearn job specs (.json). What cannot be"
-        " mapped is refused with its line; bastion launch FILE submits at once.",
+        text="Converts Slurm scripts (.sbatch, .slurm, .sh) and AXLearn job specs (.json). An"
+        " option that cannot be converted is an error that names its line. bastion launch FILE"
+        " submits such a file directly.",
         example="bastion import job.sbatch > spec.toml\nbastion import job.sbatch -- --lr=0.1",
     )
     parser.behind = "ARGUMENTS..."
-    parser.add_argument("source", nargs=1, metavar="FILE", help="the file")
+    parser.add_argument("source", nargs=1, metavar="FILE", help="the file to convert")
     add_code_flags(parser)
 
 
@@ -36,8 +37,8 @@ def convert(args: argparse.Namespace) -> int:
     if not is_foreign(args.source[0]):
         raise UsageError(
             f"{args.source[0]!r} is neither a Slurm script nor an AXLearn job spec",
-            hint="they are called .sbatch, .slurm, .sh or .bash, and .json;"
-            " of others: bastion help come-from-another-system",
+            hint="Slurm scripts end in .sbatch, .slurm, .sh or .bash, job specs in .json;"
+            " for other systems: bastion help come-from-another-system",
         )
     launch = foreign_launch(session)
     if session.out.format == "json":

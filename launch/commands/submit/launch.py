@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from bastion.spec import Launch
 
 _SOURCES = (
-    "a command after --, a launch in a .toml file, a .py script that submits one itself, a Slurm"
-    " script (.sbatch .slurm .sh), or an AXLearn job spec (.json)"
+    "a command after --, a launch file (.toml), a script that submits launches itself (.py), a"
+    " Slurm script (.sbatch, .slurm, .sh) or an AXLearn job spec (.json)"
 )
 _DRY_RUN = (
-    "print the launch as a file that launch takes, submit nothing; that it would be refused is told"
-    " on stderr, with exit code 104"
+    "print the launch as a launch file and submit nothing; if it would be refused, say why on"
+    " stderr and exit with 104"
 )
 _SHAPING = ("common", "the job", "where", "code")
-"""Groups of flags that say what a file says."""
+"""Groups of flags that describe a job, as a file does."""
 
 
 def register(verbs: Verbs) -> None:
@@ -56,7 +56,7 @@ def _add_launch(verbs: Verbs) -> None:
         "launch",
         submit,
         prints=True,
-        text=f"From {_SOURCES}.",
+        text=f"Takes {_SOURCES}.",
         example="""\
 bastion launch --instance_type=tpu-v4-32 -- python3 train.py
 bastion launch --resources=h100=2 --code=. -- python3 train.py --lr=0.1
@@ -68,7 +68,7 @@ bastion launch job.sbatch -- arguments of the script""",
     )
     launch.behind = "COMMAND..."
     add_launch_flags(launch)
-    switch(launch, "--watch", "follow its log, as run does")
+    switch(launch, "--watch", "follow the job's log, as run does")
     switch(launch, "--dry_run", _DRY_RUN)
 
 
@@ -77,18 +77,18 @@ def _add_run(verbs: Verbs) -> None:
         "run",
         submit_and_follow,
         prints=True,
-        text=f"From {_SOURCES}.",
+        text=f"Takes {_SOURCES}.",
         example="bastion run --resources=h100=1 -- python3 train.py",
     )
     run.behind = "COMMAND..."
     add_launch_flags(run)
     switch(run, "--dry_run", _DRY_RUN)
-    switch(run, "--stdin", "send what is piped in, text of at most 64 KiB, as its input")
+    switch(run, "--stdin", "send piped input to the job: text of at most 64 KiB")
 
 
 def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     """Add the flags that describe a launch of one job."""
-    meaning = "a file, or a .py script and its arguments"
+    meaning = "a job file, or a .py script and its arguments"
     parser.add_argument(
         "source",
         nargs="*",
@@ -96,51 +96,62 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
         help=meaning if takes_file else argparse.SUPPRESS,
     )
     group = parser.add_argument_group(_SHAPING[0])
-    text(group, "--resources", "per replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
-    text(group, "--instance_type", "whole machines, as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
-    copies = "equal copies, started together; with a range, as 2-8, it grows and shrinks"
+    amounts = "resources per replica, such as h100=2,cpu=4,memory=64GiB"
+    text(group, "--resources", amounts, metavar="TYPE=N,...")
+    whole = "whole machines of this type, such as tpu-v4-32 or a3-highgpu-8g"
+    text(group, "--instance_type", whole, metavar="TYPE")
+    copies = (
+        "number of identical copies, started together; with a range such as 2-8 the job grows and"
+        " shrinks"
+    )
     number_or_range(group, "--replicas", copies, default=1)
-    sent = "send this folder and run in it; by default the profile's, or none"
+    sent = "upload this folder and run in it (default: the profile's, or none)"
     text(group, "--code", sent, metavar="FOLDER")
-    text(group, "--name", "of the job; by default that of the program")
-    many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
-    text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
-    text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
-    many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
-    several(
-        group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB"
-    )
+    text(group, "--name", "name of the job (default: the name of the program)")
+    many(group, "--env", "set an environment variable", metavar="NAME=TEXT")
+    limit = "stop an attempt after this time, such as 90s or 8h"
+    text(group, "--max_runtime", limit, metavar="TIME")
+    tasks = "run once per index, such as 0-99, or 0-99%%10 for at most 10 at a time"
+    text(group, "--array", tasks, metavar="TASKS")
+    grid = "run once per combination of values, such as lr=0.1,0.01"
+    many(group, "--sweep", grid, metavar="NAME=V,V")
+    after = "start after this job succeeds; JOB:any: ends in any way; JOB:failed: fails"
+    several(group, "--after", after, metavar="JOB")
     group = parser.add_argument_group(_SHAPING[1])
-    on_machine = "a variable whose value is read on the machine, by default from where admins say"
+    on_machine = (
+        "environment variable whose value is read on the machine (default source: the one that the"
+        " admins configured)"
+    )
     many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
-    several(
-        group, "--alias", "set the variables of this scheduler too", metavar="clusterfudge|blox"
-    )
-    switch(group, "--shell", "the command is one shell line")
-    text(group, "--grace", "between the notice to stop and the kill, as 60s", metavar="TIME")
-    number(group, "--priority", "1 (highest) to 5", default=3)
-    switch(group, "--no_borrow", "use the project's own share only: no other project preempts it")
-    number(group, "--retries", "restarts after failures; a preemption is not counted", default=0)
-    text(
-        group,
-        "--retry_backoff",
-        "before the first retry, by default 30s; at most 1h",
-        metavar="TIME",
-    )
+    theirs = "also set the environment variables of this scheduler"
+    several(group, "--alias", theirs, metavar="clusterfudge|blox")
+    switch(group, "--shell", "run the command as a shell line")
+    grace = "time between the notice to stop and the kill, such as 60s"
+    text(group, "--grace", grace, metavar="TIME")
+    number(group, "--priority", "priority, 1 (highest) to 5", default=3)
+    within = "use only the project's own share, so that no other project preempts the job"
+    switch(group, "--no_borrow", within)
+    restarts = "number of restarts after failures; preemptions do not count"
+    number(group, "--retries", restarts, default=0)
+    backoff = "wait before the first retry, doubled each time up to 1h (default: 30s)"
+    text(group, "--retry_backoff", backoff, metavar="TIME")
     words = ("stop_others", "continue")
-    others = "what happens to other replicas when one fails; by default they are stopped"
+    others = "what happens to the other replicas when one fails (default: they are stopped)"
     group.add_argument("--on_failure", choices=words, default="", help=others)
-    choice(group, "--success", ("all", "first"), "first: its first replica ends it, as a Ray head")
-    switch(group, "--no_resume", "end the job when it is preempted or loses its machine")
-    choice(group, "--when_busy", ("queue", "fail"), "fail: refuse it if it cannot start now")
-    switch(group, "--hold", "do not start until released")
-    several(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
+    first = "first: the job succeeds when its first replica does, such as a Ray head"
+    choice(group, "--success", ("all", "first"), first)
+    switch(group, "--no_resume", "end the job if it is preempted or loses its machine")
+    choice(group, "--when_busy", ("queue", "fail"), "fail: refuse the job if it cannot start now")
+    switch(group, "--hold", "do not start until bastion release")
+    told = "notify this webhook when the job's state changes"
+    several(group, "--notify", told, metavar="WEBHOOK")
     occasions = (
-        "started, idle, preempted, retried, ended or failed; by default all but the first and last"
+        "when to notify: started, idle, preempted, retried, ended or failed (default: all but"
+        " started and failed)"
     )
     several(group, "--notify_on", occasions, metavar="WHEN")
-    number(group, "--at_once", "run at most so many tasks of an array or a sweep at a time")
-    number(group, "--max_failures", "cancel the other tasks once so many have failed")
+    number(group, "--at_once", "run at most this many tasks of an array or sweep at a time")
+    number(group, "--max_failures", "cancel the remaining tasks after this many failures")
     _end_flags(group)
     _where_flags(parser)
     _code_flags(parser)
@@ -149,7 +160,7 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     parser.get_default("shaping")["asked"] = []
     add_foreign_flags(parser)
     group = parser.add_argument_group("submission")
-    text(group, "--idempotency_key", "submitting again with the same key gives the same jobs")
+    text(group, "--idempotency_key", "submitting again with the same key returns the same jobs")
 
 
 def _end_flags(group: argparse._ArgumentGroup) -> None:
@@ -163,14 +174,15 @@ def _end_flags(group: argparse._ArgumentGroup) -> None:
         group,
         "--on_idle",
         ("fail", "report"),
-        "what happens to a hung job; its stacks are in its log",
+        "what happens to a hung job; its stack traces are in its log",
     )
-    signs = "the signs of life that count; by default output,devices,processor"
+    signs = "the signs of life that count (default: output,devices,processor)"
     text(group, "--signs_of_life", signs, metavar="SIGN,...")
-    held = "keep the devices and the folder of a failed job for inspection, as 1h"
+    held = "keep the devices and folder of a failed job for inspection for this time, such as 1h"
     text(group, "--hold_on_failure", held, metavar="TIME")
-    text(group, "--on_end", "a shell line, run on every host when it has ended", metavar="LINE")
-    text(group, "--on_end_timeout", "how long that may take, by default 60s", metavar="TIME")
+    end = "shell line to run on every host after the job's processes have ended"
+    text(group, "--on_end", end, metavar="LINE")
+    text(group, "--on_end_timeout", "time limit of --on_end (default: 60s)", metavar="TIME")
 
 
 def _group(parser: Parser, title: str) -> list[argparse.Action]:
@@ -180,20 +192,21 @@ def _group(parser: Parser, title: str) -> list[argparse.Action]:
 
 def _where_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[2])
-    text(group, "--pool", "only in this pool", metavar="NAME")
-    text(group, "--cluster", "only in this cluster", metavar="NAME")
-    text(group, "--shard", "only in this shard", metavar="NAME")
-    several(group, "--hostname", "only on this machine", metavar="NAME")
-    same = "all replicas where this label is the same, as cluster or rack; or in one pool"
+    text(group, "--pool", "run only in this pool", metavar="NAME")
+    text(group, "--cluster", "run only in this cluster", metavar="NAME")
+    text(group, "--shard", "run only in this shard", metavar="NAME")
+    several(group, "--hostname", "run only on this machine", metavar="NAME")
+    same = "place all replicas where this label is the same, such as cluster, rack or pool"
     text(group, "--same", same, metavar="LABEL")
-    switch(group, "--exclusive", "take whole machines, and be charged for all that they have")
+    switch(group, "--exclusive", "take whole machines, and be charged for everything on them")
 
 
 def _code_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[3])
-    locked = "run in the environment that this lock file of the code names, as requirements.txt"
+    locked = "run in the Python environment of this lock file in the code, such as requirements.txt"
     text(group, "--python_env", locked, metavar="FILE")
-    text(group, "--python_version", "the Python of it; by default the machine's", metavar="3.N")
+    version = "Python version of that environment (default: the machine's)"
+    text(group, "--python_version", version, metavar="3.N")
     add_bundler_flags(group)
 
 
@@ -220,7 +233,7 @@ def submit(args: argparse.Namespace) -> int:
 
 
 def _foresee(session: Session) -> int:
-    """Print the checked launch as a file, and what would happen by the bastion's last state."""
+    """Print the checked launch as a file, and what would happen, by the bastion's last state."""
     from bastion.client.submit.launch_file import launch_text
     from bastion.client.submit.outlook import outlook_lines
     from bastion.errors import NotFoundError
@@ -229,7 +242,7 @@ def _foresee(session: Session) -> int:
     launch = session.client.checked(_launch_of(session))
     try:
         outlook = session.client.what_if(launch)
-    except NotFoundError as error:  # no bastion was ever here, and a launch would wait for one
+    except NotFoundError as error:  # no bastion has run here yet, so a launch would wait for one
         foreseen, code = [error.message], exits.OK
     else:
         foreseen = outlook_lines(outlook, session.out.now)
@@ -249,14 +262,14 @@ def _foresee(session: Session) -> int:
 
 def _refuse_json(session: Session, verb: str) -> None:
     """
-    Return unless JSON is asked for, which would share stdout with what the jobs print.
+    Refuse JSON for a verb that prints the output of jobs to the same stdout.
 
     Raises:
-        UsageError: It is.
+        UsageError: JSON is the output format.
     """
     if session.out.format == "json":
         raise UsageError(
-            f"{verb} prints what its jobs print, and JSON would be mixed with that",
+            f"{verb} prints the output of its jobs, which cannot be mixed with JSON",
             hint="bastion launch --json, then bastion logs JOB -f --exit",
         )
 
@@ -291,7 +304,7 @@ def submitted(session: Session) -> LaunchHandle:
 
 
 def _origin(args: argparse.Namespace) -> Origin:
-    """The command line, and the file that it names."""
+    """Return the command line and the file that it names."""
     from bastion.client.submit.provenance import files_at
     from bastion.records.requests.origin import Origin, origin_argv
 
@@ -299,7 +312,7 @@ def _origin(args: argparse.Namespace) -> Origin:
 
 
 def _launch_of(session: Session) -> Launch:
-    """The launch that the command line describes."""
+    """Return the launch that the command line describes."""
     args = session.args
     if args.wrap:
         args.command = wrapped(args)
@@ -331,17 +344,17 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
         words = " ".join(args.source)
         if source.endswith((".yaml", ".yml")):
             raise UsageError(
-                f"{source!r} is YAML, which nothing here is written in",
-                hint=f"a command stands after --: bastion {args.verb_name} --code=. -- COMMAND;"
+                f"{source!r} is a YAML file, which Bastion cannot read",
+                hint=f"give a command after --: bastion {args.verb_name} --code=. -- COMMAND;"
                 " more: bastion help come-from-another-system",
             )
         code = "--code=. " if left_behind(args.source, sends_code=False) else ""
         raise UsageError(
             f"{words!r} is not a .toml file, a .py or .sbatch script, or a .json job spec",
-            hint=f"a command stands after --: bastion {args.verb_name} {code}-- {words}",
+            hint=f"give a command after --: bastion {args.verb_name} {code}-- {words}",
         )
     if given := shaping_of(args):
-        raise UsageError(f"{given}: {source} says that", hint="change the file")
+        raise UsageError(f"{given}: {source} sets this", hint="change the file instead")
     return read_launch(Path(source))
 
 

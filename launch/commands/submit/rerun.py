@@ -1,17 +1,13 @@
-"""What code ran: rerun, and the part of show that tells it."""
+"""Submit the launch of a job again: rerun."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.commands.submit.submitted import tell_next, tell_submitted
 from launch.grammar.parser import Verbs, many, text
 from launch.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 
 def register(verbs: Verbs) -> None:
@@ -20,19 +16,17 @@ def register(verbs: Verbs) -> None:
         "rerun",
         rerun,
         prints=True,
-        text="All jobs of a launch are submitted again; of an array all tasks, or those that are"
-        " named.",
+        text="Submits all jobs of the launch again. For an array, submits all tasks, or only the"
+        " named ones.",
         example=(
             "bastion rerun trainer\nbastion rerun trainer --priority=1 --env=SEED=2\n"
             "bastion rerun sweep.4,17"
         ),
     )
-    parser.add_argument("job", metavar="JOB", help="an id or a name")
-    parser.add_argument(
-        "--priority", type=int, metavar="N", help="in place of its own, 1 (highest) to 5"
-    )
-    many(parser, "--env", "a further variable, or another value of one", metavar="NAME=TEXT")
-    text(parser, "--idempotency_key", "submitting again with the same key gives the same jobs")
+    parser.add_argument("job", metavar="JOB", help="a job id or name")
+    parser.add_argument("--priority", type=int, metavar="N", help="new priority, 1 (highest) to 5")
+    many(parser, "--env", "add or change an environment variable", metavar="NAME=TEXT")
+    text(parser, "--idempotency_key", "submitting again with the same key returns the same jobs")
 
 
 def rerun(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Run a user's script that submits launches itself, as python would run it."""
+"""Run a user's script that submits launches itself, as Python would run it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def run_script(session: Session, *, given: str) -> int:
     """
     Run the script on the command line with the bastion in its environment; return its exit code.
 
-    A script that succeeds and submits nothing was most likely meant as the job itself.
+    A script that succeeds but submits nothing was most likely meant to be the job.
 
     Args:
-        session: Its first source is the script.
-        given: The flags that describe a job, which a script must set itself.
+        session: Names the script as its first source.
+        given: The given flags that describe a job, which a script must set itself.
 
     Raises:
         UsageError: There is no such file, a flag describes the job, or the script imports
@@ -42,11 +42,11 @@ def run_script(session: Session, *, given: str) -> int:
 
     script = Path(session.args.source[0])
     if not script.is_file():
-        hint = f"a command stands after --: bastion launch -- {script}"
+        hint = f"give a command after --: bastion launch -- {script}"
         raise UsageError(f"no file {str(script)!r}", hint=beside(script) or hint)
     if given:
         raise UsageError(
-            f"{given}: {script} submits for itself, and says that", hint=_meant(script)
+            f"{given}: {script} submits its launches itself and sets this", hint=_meant(script)
         )
     if _IMPORTS_CLUSTERFUDGE.search(script.read_bytes()) and not find_spec("clusterfudge"):
         raise UsageError(
@@ -57,28 +57,30 @@ def run_script(session: Session, *, given: str) -> int:
     told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
     arguments = [*session.args.source[1:], *(session.args.command or ())]
     if not submits(script):
-        note(f"note: {script} runs on this machine now; {_meant(script, *arguments)}")
+        note(f"note: {script} now runs on this machine; {_meant(script, *arguments)}")
     with tempfile.NamedTemporaryFile(prefix="bastion-submitted-") as log:
         environment = dict(os.environ) | told | {VARIABLE: log.name}
         words = [sys.executable, str(script), *arguments]
         code = subprocess.run(words, env=environment, check=False).returncode
         is_submitted = Path(log.name).stat().st_size > 0
     if code == 0 and not is_submitted:
-        tell(f"{script} submitted nothing; it ran on this machine", _meant(script, *arguments))
+        tell(f"{script} ran on this machine and submitted nothing", _meant(script, *arguments))
         return exits.FAILED
     return code
 
 
 def not_followed(script: str, *arguments: str) -> UsageError:
-    """Return the error of `bastion run SCRIPT`: it submits by itself, or was meant as the job."""
+    """Return the error of `bastion run SCRIPT`: it submits itself, or was meant to be the job."""
     words = shlex.join([script, *arguments])
     if submits(Path(script)):
-        return UsageError("run: a script submits for itself", hint=f"bastion launch {words}")
+        return UsageError(
+            f"run: {script} submits its launches itself", hint=f"bastion launch {words}"
+        )
     return UsageError(
-        f"run: {script} is not a file of jobs", hint=f"bastion run --code=. -- python3 {words}"
+        f"run: {script} is not a job file", hint=f"bastion run --code=. -- python3 {words}"
     )
 
 
 def _meant(script: Path, *arguments: str) -> str:
     words = " ".join(["python3", str(script), *arguments])
-    return f"as a job it runs with: bastion launch --code=. -- {words}"
+    return f"to run it as a job: bastion launch --code=. -- {words}"
