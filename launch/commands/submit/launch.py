@@ -95,6 +95,19 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
         metavar="FILE",
         help=meaning if takes_file else argparse.SUPPRESS,
     )
+    _common_flags(parser)
+    _job_flags(parser)
+    _where_flags(parser)
+    _code_flags(parser)
+    own = [each for title in _SHAPING for each in _group(parser, title)]
+    parser.set_defaults(shaping={action.dest: action.default for action in own})
+    parser.get_default("shaping")["asked"] = []
+    add_foreign_flags(parser)
+    group = parser.add_argument_group("submission")
+    text(group, "--idempotency_key", "submitting again with the same key returns the same jobs")
+
+
+def _common_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[0])
     amounts = "resources per replica, such as h100=2,cpu=4,memory=64GiB"
     text(group, "--resources", amounts, metavar="TYPE=N,...")
@@ -115,8 +128,11 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     text(group, "--array", tasks, metavar="TASKS")
     grid = "run once per combination of values, such as lr=0.1,0.01"
     many(group, "--sweep", grid, metavar="NAME=V,V")
-    after = "start after this job succeeds; JOB:any: ends in any way; JOB:failed: fails"
+    after = "start after this job succeeds; or JOB:any after it ends, JOB:failed after it fails"
     several(group, "--after", after, metavar="JOB")
+
+
+def _job_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[1])
     on_machine = (
         "environment variable whose value is read on the machine (default source: the one that the"
@@ -153,14 +169,6 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     number(group, "--at_once", "run at most this many tasks of an array or sweep at a time")
     number(group, "--max_failures", "cancel the remaining tasks after this many failures")
     _end_flags(group)
-    _where_flags(parser)
-    _code_flags(parser)
-    own = [each for title in _SHAPING for each in _group(parser, title)]
-    parser.set_defaults(shaping={action.dest: action.default for action in own})
-    parser.get_default("shaping")["asked"] = []
-    add_foreign_flags(parser)
-    group = parser.add_argument_group("submission")
-    text(group, "--idempotency_key", "submitting again with the same key returns the same jobs")
 
 
 def _end_flags(group: argparse._ArgumentGroup) -> None:
