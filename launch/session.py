@@ -1,4 +1,4 @@
-"""One command: its client, made on first use, and its output."""
+"""One command: its client, created on first use, and its output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Session:
         args: The parsed command line.
 
     Raises:
-        UsageError: It names two formats.
+        UsageError: It names two output formats.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -47,15 +47,15 @@ class Session:
         )
         if not found.root:
             raise UsageError(
-                "no bastion named: neither --root, --bastion, BASTION_ROOT nor a profile",
-                hint="--root=URL, or once for all: bastion config set root=URL;"
-                " a first one, in a folder here: bastion up --root=bucket",
+                "no bastion named: set --root, --bastion, BASTION_ROOT or a profile",
+                hint="give --root=URL, or save it: bastion config set root=URL;"
+                " to start a first bastion in a folder here: bastion up --root=bucket",
             )
         return found
 
     @property
     def root_flag(self) -> str:
-        """What a command to copy needs to name this bastion: ` --root=URL`, or nothing."""
+        """The flag that a suggested command needs to name this bastion: ` --root=URL`, or empty."""
         from shlex import quote
 
         root = self.profile.root
@@ -68,7 +68,7 @@ class Session:
 
         Raises:
             UsageError: No bastion is named anywhere.
-            BastionError: There can be no store at that place.
+            BastionError: The root URL cannot be a store.
         """
         from bastion.client import Client
 
@@ -86,7 +86,7 @@ class Session:
         )
 
     def _date(self) -> float:
-        """The date by the clock of the bucket, once this command has opened it."""
+        """The time by the bucket's clock, once this command has opened it."""
         if "client" in vars(self):
             return self.client.now()
         from bastion.clock import SystemClock
@@ -94,25 +94,25 @@ class Session:
         return SystemClock().wall()
 
     def again(self) -> Session:
-        """The same verb a moment later: what its client knows is kept."""
+        """Return a new session for the same verb that keeps its client."""
         other = Session(self.args)
         other.client = self.client
         return other
 
     def note_absence(self) -> None:
-        """Note after a view that no bastion leads, so the view may be old."""
+        """Note after a view that no bastion leads, so the view may be outdated."""
         if not self.is_quiet and (absence := self.client.presence.absence()):
             note(f"{absence}; {self._what_goes_on()}", is_prose=True)
 
     def _what_goes_on(self) -> str:
-        """What becomes of jobs while no bastion leads, as far as this machine can know."""
+        """Return what happens to jobs while no bastion leads, as far as this machine can know."""
         if self.has_ended_machines:
-            return "its machines have ended too, and what ran starts again after bastion up"
-        return "jobs go on while their machines run, and nothing new starts"
+            return "its machines have ended too, and running jobs start again after bastion up"
+        return "jobs continue while their machines run, and no new ones start"
 
     @cached_property
     def has_ended_machines(self) -> bool:
-        """Whether none leads, and its machines, all local ones of this host, have ended."""
+        """Whether no bastion leads, and its machines, all local to this host, have ended."""
         if not self.client.presence.absence():
             return False
         status = self.client.status()
@@ -139,18 +139,18 @@ class Session:
 
 
 def _form(args: argparse.Namespace) -> str:
-    """How to print: what the one flag that says it means."""
+    """Return the output format that the one given flag names."""
     output = getattr(args, "output", "table")
     flags = {f"-o {output}": output} if output != "table" else {}
     flags |= {"--json": "json"} if getattr(args, "json", False) else {}
     flags |= {"-q": "name"} if getattr(args, "quiet", False) else {}
     if len({*flags.values()}) > 1:
-        raise UsageError(f"{' and '.join(flags)} are two formats of the same; give one")
+        raise UsageError(f"{' and '.join(flags)} are different output formats; give only one")
     return next(iter(flags.values()), output)
 
 
 def wants_color(flag: str) -> bool:
-    """Whether to colour: the flag, then NO_COLOR and TERM=dumb, then whether this is a terminal."""
+    """Whether to use color: the flag, then NO_COLOR and TERM=dumb, then if this is a terminal."""
     if flag != "auto":
         return flag == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

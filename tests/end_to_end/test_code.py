@@ -243,7 +243,7 @@ def test_the_code_of_a_job_is_shown_and_run_again(programs: Programs, tmp_path: 
     trees.write(programs.project, {"a.py": line, "new.py": ""})
     job, _ = programs.follow("--bundler_type=local", "--", "python3", "a.py")
     shown = programs.run("show", job, "--code").stdout
-    for said in (head, "1 file changed, 1 not tracked", "-print('committed')", f"+{line[:9]}"):
+    for said in (head, "1 file changed, 1 untracked", "-print('committed')", f"+{line[:9]}"):
         assert said in shown
     programs.clear_project()
     programs.run("fetch", job, str(tmp_path / "command"))

@@ -29,7 +29,7 @@ def test_every_view_says_that_no_bastion_leads(words: list[str], run: Run, bucke
     lead(bucket.store, now=time.time(), leader=None)
     told = [line for line in run(*words).err.splitlines() if line.startswith("no bastion leads: ")]
     assert len(told) == 1
-    assert told[0].endswith("; jobs go on while their machines run, and nothing new starts")
+    assert told[0].endswith("; jobs continue while their machines run, and no new ones start")
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,13 @@ def test_counts_of_a_bastion_that_is_gone_are_of_its_time(
 @pytest.mark.parametrize(
     ("provider", "is_gone", "told"),
     [
-        ("local", True, "its machines have ended too, and what ran starts again after bastion up"),
-        ("local", False, "jobs go on while their machines run, and nothing new starts"),
-        ("gcp", True, "jobs go on while their machines run, and nothing new starts"),
+        (
+            "local",
+            True,
+            "its machines have ended too, and running jobs start again after bastion up",
+        ),
+        ("local", False, "jobs continue while their machines run, and no new ones start"),
+        ("gcp", True, "jobs continue while their machines run, and no new ones start"),
     ],
 )
 def test_jobs_whose_machines_have_ended_are_not_said_to_go_on(

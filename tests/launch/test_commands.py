@@ -143,7 +143,7 @@ def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -
     assert ran.code == 0, ran.err
     job = ran.out.strip()
     assert job.startswith("train-")
-    assert ran.err.splitlines()[0] == f"{job} is queued: taken; bastion why will say more soon"
+    assert ran.err.splitlines()[0] == f"{job} is queued: accepted; bastion why will say more soon"
     assert [line.split()[1] for line in ran.err.splitlines()[1:]] == ["why", "logs", "cancel"]
     body = bastion.taken[0][1]
     assert isinstance(body, LaunchRequest)
@@ -564,8 +564,8 @@ def test_status_tells_what_is_left_of_each_budget(run: Run, bucket: Bucket) -> N
     table = [line.split("  ") for line in run("status").out.splitlines()]
     rows = [[cell.strip() for cell in row if cell] for row in table]
     assert ["BUDGET OF", "HOURS", "USED", "LEFT", "RENEWED IN"] in rows
-    assert ["lab", "5,000 a month", "4,210", "790 h100 hours", "3d"] in rows
-    assert ["lab", "10 a month", "12", "0 v4 hours", "3d"] in rows
+    assert ["lab", "5,000 per month", "4,210", "790 h100 hours", "3d"] in rows
+    assert ["lab", "10 per month", "12", "0 v4 hours", "3d"] in rows
     told = json.loads(run("status", "--json").out)["status"]["budgets"]
     assert told[0]["used"] == 4210.4
     publish(bucket.store, "status", view | {"budgets": {}})
@@ -827,7 +827,7 @@ def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> N
         assert len(line) <= 80
     assert f"submitted by  bastion launch --code={tree} -q -- python3 train.py\n" in out
     assert "on branch main" in out
-    assert "dirty         1 file changed, 0 not tracked\n" in out
+    assert "dirty         1 file changed, 0 untracked\n" in out
     assert "-one\n+two\n" in out
     shown = json.loads(run("show", job, "--code", "--json").out)["code"]
     assert shown["origin"]["tree"]["changed"] == ["train.py"]
@@ -864,7 +864,7 @@ def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) 
     out = tmp_path / "out"
     ran = run("fetch", "train", str(out))
     assert (ran.code, ran.out) == (0, f"{out}\n")
-    assert "1 file, 4 B, of which 4 B came now\nkept in attempt 1, 2" in ran.err
+    assert "1 file, 4 B; 4 B downloaded now\nkept by attempt 1, 2" in ran.err
     assert (out / "r0" / "model.bin").read_bytes() == b"1234"
     shown = json.loads(run("fetch", "train", str(out), "--json").out)["fetched"]
     assert (shown["folder"], shown["files"], shown["fetched_bytes"]) == (str(out), 1, 0)

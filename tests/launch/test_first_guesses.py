@@ -131,7 +131,7 @@ def test_a_file_of_yaml_is_told_what_serves_here(run: Run) -> None:
 def test_an_empty_list_tells_where_the_others_are(run: Run, bucket: Bucket) -> None:
     """A newcomer's first job ends within a second."""
     publish(bucket.store, "queue", {"jobs": []})
-    assert "bastion list --all shows those that have ended" in run("list").err
+    assert "to see jobs that have ended: bastion list --all" in run("list").err
     assert "--all" not in run("list", "--all").err
 
 

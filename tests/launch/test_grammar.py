@@ -226,7 +226,7 @@ def test_two_formats_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
     """A program that asks for JSON gets it, or is told; the same said twice is said once."""
     ran = run("list", *flags.split())
     assert (ran.code, ran.out) == (2, "")
-    assert "are two formats of the same; give one" in ran.err
+    assert "are different output formats; give only one" in ran.err
     assert run("list", "-o", "json", "--json").out.startswith("{")
     assert run("list", "-o", "name", "-q").code == 0
 

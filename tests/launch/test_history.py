@@ -97,7 +97,7 @@ def test_history_looks_like_a_table(run: Run, record: Log) -> None:
     assert ran.code == 0
     assert "eval-ben" in ran.out
     assert "exited with code 3" in ran.out
-    assert "1 job of the record; --limit=2 shows more" in ran.err
+    assert "1 job of the record; use --limit=2 to see more" in ran.err
     wide = run("history", "-o", "wide", "--attempts", *DAY).out
     assert "blue" in next(line for line in wide.splitlines() if "preempted" in line)
 
@@ -105,8 +105,8 @@ def test_history_looks_like_a_table(run: Run, record: Log) -> None:
 @pytest.mark.parametrize(
     ("limit", "told"),
     [
-        (0, "0 jobs of the record; --limit=100 shows more\n"),
-        (1, "1 job of the record; --limit=2 shows more\n"),
+        (0, "0 jobs of the record; use --limit=100 to see more\n"),
+        (1, "1 job of the record; use --limit=2 to see more\n"),
         (2, "2 jobs of the record\n"),
         (10**40, "2 jobs of the record\n"),
     ],
@@ -172,9 +172,9 @@ def test_query_answers(run: Run, record: Log) -> None:
     ("words", "said"),
     [
         (["usage", "--by=projct"], "'projct' is unknown"),
-        (["usage", "--since=soon"], "'soon' is not a moment"),
+        (["usage", "--since=soon"], "'soon' is not a time"),
         (["history", "--state=sleeping"], "'sleeping' is unknown"),
-        (["history", "--limit=-1"], "below zero"),
+        (["history", "--limit=-1"], "must be 0 or more"),
         (["query", "SELECT * FROM atempts"], "nearest is attempts"),
         (["query", "SELECT * FROM read_text('/etc/passwd')"], "not allowed"),
         (["query"], "SQL"),
@@ -226,7 +226,7 @@ def test_usage_of_nobody_says_so(run: Run, record: Log) -> None:
         (["--since=2001-01-01", "--until=2001-01-02"], ""),
     ):
         ran = run("usage", *(words if "2001" in words[0] else [*DAY, *words]))
-        assert f"no attempt{whose} is on record in this time\n" in ran.err
+        assert f"no attempt{whose} is recorded in this period\n" in ran.err
         assert ran.code == 0
 
 
@@ -278,7 +278,7 @@ def test_two_formats_are_refused(run: Run, record: Log, words: list[str]) -> Non
     """None is dropped in silence."""
     ran = run(*words, "--csv", "--json")
     assert (ran.code, ran.out) == (2, "")
-    assert "--csv and JSON are two formats" in ran.err
+    assert "--csv and JSON are different output formats" in ran.err
 
 
 def test_columns_of_one_name_are_all_written(run: Run, record: Log) -> None:
@@ -287,7 +287,7 @@ def test_columns_of_one_name_are_all_written(run: Run, record: Log) -> None:
     assert run("query", "--csv", sql).out == "a,a,b\n1,2,3\n"
     refused = run("query", "--json", sql)
     assert (refused.code, refused.out) == (2, "")
-    assert "two columns are called 'a'" in refused.err
+    assert "two columns are named 'a'" in refused.err
 
 
 def test_numbers_that_json_has_no_word_for_are_null(run: Run, record: Log) -> None:

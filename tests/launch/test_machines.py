@@ -108,7 +108,7 @@ def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> N
         "gpu-0-0: creating: its agent does not begin: no space left",
         "gpu-1-0: ready, unwell: its disk is full",
     ]
-    assert told[5] == "2 machines more of such; bastion machines shows all"
+    assert told[5] == "and 2 more machines; to see all: bastion machines"
     assert "gpu-2" not in "".join(told)
     assert "creating: its agent does not begin" in run("machines").out
 

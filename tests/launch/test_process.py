@@ -187,7 +187,7 @@ def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         told = process.stderr.read().decode()
-    assert told == f"detached; {JOB} goes on, bastion logs {JOB} -f comes back to it\n"
+    assert told == f"detached; {JOB} continues; to follow it again: bastion logs {JOB} -f\n"
     assert not bucket.store.list("inbox/")
 
 

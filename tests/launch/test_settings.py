@@ -116,7 +116,7 @@ def test_config_sets_lists_shows_and_activates(run: Run, monkeypatch: pytest.Mon
     """The verb does what an editor would."""
     monkeypatch.delenv("BASTION_ROOT")
     monkeypatch.delenv("BASTION_USER")
-    assert run("list").err.startswith("error: no bastion named: neither --root")
+    assert run("list").err.startswith("error: no bastion named: set --root")
     assert run("config", "set", "root=gs://a/b", "project=blue").code == 0
     assert run("config", "set", "--profile=home", "root=file:///srv/b").code == 0
     assert run("config", "list", "-q").out == "default\nhome\n"

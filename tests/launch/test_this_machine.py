@@ -54,7 +54,7 @@ def test_a_launch_that_cannot_be_printed_was_submitted_all_the_same(
     assert len(bastion.taken) == 1
     told = ran.stderr.splitlines()
     assert told[0].startswith("true-")
-    assert told[0].endswith(" was submitted; its id could not be printed:")
+    assert told[0].endswith(" was submitted, but its id could not be printed:")
     assert told[1] == FULL
 
 
@@ -201,7 +201,7 @@ def test_two_dashes_are_a_value_like_another(words: list[str], told: str, run: R
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["pool", "--for=nan"], "--for: nothing is kept warm by pool alone"),
+        (["pool", "--for=nan"], "--for: only pool warm takes it"),
         (["config", "list", "--profile=x"], "--profile: it is of config set, not of config list"),
     ],
 )

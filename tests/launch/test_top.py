@@ -98,7 +98,9 @@ def test_an_unreadable_use_is_left_out(run: Run, used: Bucket) -> None:
 def test_show_tells_what_a_running_job_uses(run: Run, used: Bucket) -> None:
     """Its own devices, the least used of them, and cores and memory of its processes."""
     (line,) = [line for line in run("show", JOB).out.splitlines() if line.startswith("uses now")]
-    assert "its 2 devices 75%, the least 50%, 1.0 GiB of them; 3.5 cores; 6.0 GiB" in line
+    assert (
+        "its 2 devices 75%, the least used 50%, 1.0 GiB of their memory; 3.5 cores; 6.0 GiB" in line
+    )
 
 
 def test_use_is_told_in_words() -> None:

@@ -221,7 +221,7 @@ def test_an_empty_log_says_why_on_a_terminal(bucket: Bucket, tmp_path: Path) -> 
     """A job that waits prints nothing before it starts; of one that ran, nothing was printed."""
     publish(bucket.store, "queue", {"jobs": [row(JOB, state="queued", text=WHY)]})
     waits = drawn(["logs", JOB], bucket, tmp_path, columns=180)
-    assert waits[0] == f"{JOB} is queued and prints nothing before it starts: {WHY}"
+    assert waits[0] == f"{JOB} is queued and has no output before it starts: {WHY}"
     publish(bucket.store, "queue", {"jobs": [row(JOB, state="running", attempt=1)]})
     assert drawn(["logs", JOB], bucket, tmp_path, columns=80)[0] == "nothing was printed yet"
     publish(bucket.store, "queue", {"jobs": []})
@@ -259,14 +259,14 @@ def test_list_has_a_window_of_time(run: Run, bucket: Bucket) -> None:
     publish(bucket.store, "queue", {"jobs": [row(JOB), old]})
     assert run("list", "-q").out.split() == [JOB, "old-0123456789"]
     assert run("list", "-q", "--since=1h").out.split() == [JOB]
-    assert run("list", "--limit=-1").err.startswith("error: --limit: -1 is below zero")
+    assert run("list", "--limit=-1").err.startswith("error: --limit: -1 is not allowed")
 
 
 def test_watching_needs_a_terminal(run: Run) -> None:
     """A program gets the list once."""
     ran = run("list", "--watch")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: --watch: draws on a terminal\n")
+    assert ran.err.startswith("error: --watch: needs a terminal\n")
 
 
 def test_jobs_are_cancelled_by_what_they_are(run: Run, bucket: Bucket) -> None:
@@ -391,7 +391,7 @@ def test_a_file_that_is_not_in_force_is_named(run: Run, bucket: Bucket) -> None:
     }
     publish(bucket.store, "status", {"epoch": 1, **files})
     told = run("status").err
-    assert "problem: the quota file: line 13: bad; the last good one stays in force\n" in told
+    assert "problem: the quota file: line 13: bad; the last valid one stays in force\n" in told
     assert "problem: config/bastion.toml: metrics: unknown field\n" in told
 
 

@@ -1,9 +1,8 @@
 """
-Verbs that show and change nothing: list, show, why, events, logs, fetch, wait, pool, machines,
-status.
+Verbs that show things and change nothing: list, show, why, events, logs, fetch, wait, pool,
+machines, status, top, history, usage, query.
 
-`jobs` lists them; `job` and `code` are about some jobs, `events` about what happened to them. The
-other files are called as their verbs are: `logs`, `fetch`, `wait`, `pool`, `status`.
-
-`history` is the record, and `top` what is used now, told by `use_text` in words and bars.
+`jobs` lists jobs; `job` and `code` show some of them; `events` shows what happened to them.
+`history` shows the record of ended jobs, `top` the current use, which `use_text` formats. Other
+files have the name of their verb: `logs`, `fetch`, `wait`, `pool`, `status`.
 """

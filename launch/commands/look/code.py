@@ -38,7 +38,7 @@ def show_code(session: Session) -> int:
 
 def _fields(view: CodeView) -> Iterator[tuple[str, str]]:
     yield "launch", view.launch
-    yield "again of", view.again_of
+    yield "rerun of", view.again_of
     yield "user", view.user
     yield code_field(view.code)
     if view.origin is None:
@@ -53,19 +53,19 @@ def _tree(tree: WorkingTree) -> Iterator[tuple[str, str]]:
     branch = f" on branch {tree.branch}" if tree.branch else ""
     yield "commit", f"{tree.commit or 'none yet'}{branch}"
     yield "repository", tree.url
-    changed = f"{counted(len(tree.changed), 'file')} changed, {len(tree.untracked)} not tracked"
-    yield "dirty", changed if tree.is_dirty else "no, exactly that commit"
+    changed = f"{counted(len(tree.changed), 'file')} changed, {len(tree.untracked)} untracked"
+    yield "dirty", changed if tree.is_dirty else "no, exactly this commit"
     yield "changed", " ".join(tree.changed)
-    yield "not tracked", " ".join(tree.untracked)
-    yield "not told", " ".join(tree.left_out)
+    yield "untracked", " ".join(tree.untracked)
+    yield "left out", " ".join(tree.left_out)
 
 
 def _texts(origin: Origin | None) -> Iterator[str]:
     if origin is None:
         return
     for file in origin.files:
-        yield f"\n--- {file.name}{' (cut)' if file.is_cut else ''}"
+        yield f"\n--- {file.name}{' (truncated)' if file.is_cut else ''}"
         yield file.text.rstrip("\n")
     if origin.tree is not None and origin.tree.diff:
-        yield f"\n--- difference from the commit{' (cut)' if origin.tree.diff_is_cut else ''}"
+        yield f"\n--- difference from the commit{' (truncated)' if origin.tree.diff_is_cut else ''}"
         yield origin.tree.diff.rstrip("\n")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from bastion.client import EventView
 
 _TAIL = 50
-"""What a terminal shows where nothing says how much: the newest, about a screen."""
+"""How many events a terminal shows by default: the newest, about one screen."""
 _LONG_S = 60.0
-"""A wait in the queue that is told of."""
+"""The shortest wait in the queue that is reported."""
 _JOINS = ("submitted", "ready", "queued", "preempted")
 """What happens to a job that joins the queue."""
 
@@ -31,7 +31,7 @@ class _Wait(NamedTuple):
     job: str
     since: float
     until: float | None
-    """None: it waits still."""
+    """None: it is still waiting."""
 
 
 def register(verbs: Verbs) -> None:
@@ -40,23 +40,25 @@ def register(verbs: Verbs) -> None:
         "events",
         show_events,
         prints=True,
-        text=f"To all of them where none is named; then a terminal shows the last {_TAIL}."
-        " -q prints the ids of the jobs to which something happened, each once.",
+        text=f"Without a job, shows the events of all jobs; a terminal then shows the last {_TAIL}."
+        " -q prints the id of each job that has an event, once.",
         example="bastion events trainer\nbastion events --since=2h --tail=100\nbastion events -f",
     )
     events.add_argument(
-        "job", nargs="*", metavar="JOB", help="an id or a name, or the beginning of an id"
+        "job", nargs="*", metavar="JOB", help="a job id or name, or the beginning of an id"
     )
-    number(events, "-n --tail", "only the last ones")
-    text(events, "--since", "only what happened in the last 90s, 2h, ...", metavar="TIME")
-    switch(events, "-f --follow", "go on until the jobs have ended, or until Ctrl-C")
+    number(events, "-n --tail", "show only the last N events")
+    text(
+        events, "--since", "show only events of this last period, such as 90s or 2h", metavar="TIME"
+    )
+    switch(events, "-f --follow", "keep printing new events until the jobs end, or until Ctrl-C")
 
 
 def show_events(args: argparse.Namespace) -> int:
     """`bastion events [JOB...]`."""
     session = Session(args)
     if args.tail is not None and args.tail < 0:
-        raise UsageError(f"--tail: {args.tail} is below zero; 0 or more events")
+        raise UsageError(f"--tail: {args.tail} is not allowed; must be 0 or more")
     since = _since(session)
     if args.follow:
         return _follow(session, since)
@@ -69,7 +71,7 @@ def show_events(args: argparse.Namespace) -> int:
         out.show("events", shown, _columns(session), name=lambda event: event.job)
     if len(shown) < len(events) and not session.is_quiet:
         total = counted(len(events), "event")
-        note(f"the last {len(shown)} of {total}; --tail=N or --since=TIME shows more")
+        note(f"the last {len(shown)} of {total}; use --tail=N or --since=TIME to see more")
     if args.job and out.format in ("table", "wide"):
         _tell_wait(session, events)
     session.note_absence()
@@ -77,7 +79,7 @@ def show_events(args: argparse.Namespace) -> int:
 
 
 def _tell_wait(session: Session, events: Sequence[EventView]) -> None:
-    """Say how long one of them waited at most, and what tells which jobs held devices meanwhile."""
+    """Note the longest wait in the queue, and the command that shows who used the devices then."""
     found = max(_waits(events, now=session.client.queue_as_of()), default=None)
     if found is None or found.length_s < _LONG_S:
         return
@@ -88,16 +90,11 @@ def _tell_wait(session: Session, events: Sequence[EventView]) -> None:
     asks += "" if found.until is None else f" --until={iso(found.until)}"
     length, since = span(found.length_s), moment(found.since)
     note(f"{found.job} {told} {length} in the queue, since {since}{until}")
-    note(f"what held devices meanwhile: {asks}")
+    note(f"what used the devices in that time: {asks}")
 
 
 def _waits(events: Iterable[EventView], *, now: float) -> list[_Wait]:
-    """
-    Every time in the queue that ended with a start, or has not ended.
-
-    The tasks of an array join with it. It waits itself as long as none of them has started: of
-    those that are left afterwards no event tells.
-    """
+    """Return every wait in the queue that ended with a start, or has not ended."""
     from bastion.client.look.views import ENDED
     from bastion.spec import tasks_of_id
 
@@ -123,7 +120,7 @@ def _waits(events: Iterable[EventView], *, now: float) -> list[_Wait]:
 
 
 def _follow(session: Session, since: float) -> int:
-    """Print what happened, and what happens; each line at once."""
+    """Print past events, then new ones as they happen."""
     args, client, out = session.args, session.client, session.out
     known = client.events(*args.job, project=args.project_id, since=since)
     shown = _last(session, known)
@@ -156,7 +153,7 @@ def _since(session: Session) -> float:
 
 
 def _last(session: Session, events: Sequence[EventView]) -> Sequence[EventView]:
-    """The events that are shown: all that were asked for."""
+    """Return the events to show: all that were requested."""
     args, out = session.args, session.out
     tail = args.tail
     if tail is None and not args.job and not args.since and out.terminal and not out.is_quiet:

@@ -1,4 +1,4 @@
-"""Download the outputs that jobs keep."""
+"""Download the output files that jobs keep."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def register(verbs: Verbs) -> None:
         "fetch",
         fetch,
         prints=True,
-        text="While it runs or afterwards; asked again, only what is missing or has changed."
-        " Each replica has a folder, r0, r1, and so on.",
+        text="Works while the job runs and after it has ended. Run again, it downloads only files"
+        " that are missing or have changed. Each replica has its own folder: r0, r1, and so on.",
         example="bastion fetch trainer\nbastion fetch trainer results/ --attempt=1",
     )
-    parser.add_argument("job", metavar="JOB", help="an id or a name, or the beginning of an id")
+    parser.add_argument("job", metavar="JOB", help="a job id or name, or the beginning of an id")
     parser.add_argument(
         "folder",
         nargs="?",
         default="",
         metavar="FOLDER",
-        help="where to; by default ./ID of the job",
+        help="target folder (default: ./ID of the job)",
     )
-    number(parser, "--attempt", "which; by default the newest that kept anything")
-    number(parser, "--replica", "only this one")
+    number(parser, "--attempt", "attempt to download (default: the newest that kept files)")
+    number(parser, "--replica", "only this replica")
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -54,6 +54,6 @@ def fetch(args: argparse.Namespace) -> int:
     print(found.folder, flush=True)
     if not session.is_quiet:
         size, read = text_of_bytes(found.size_bytes), text_of_bytes(found.fetched_bytes)
-        note(f"{counted(found.files, 'file')}, {size}, of which {read} came now")
-        note(f"kept in attempt {', '.join(map(str, found.attempts))}, {iso(found.kept_at)}")
+        note(f"{counted(found.files, 'file')}, {size}; {read} downloaded now")
+        note(f"kept by attempt {', '.join(map(str, found.attempts))}, {iso(found.kept_at)}")
     return exits.OK

@@ -1,4 +1,4 @@
-"""The record: jobs that ended, sums by project, and SQL."""
+"""The record: ended jobs, usage by project, and SQL queries."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def register(verbs: Verbs) -> None:
         "history",
         show_history,
         prints=True,
-        text="Where --project_id or --user_id is given, only theirs. A moment is a time ago (90s,"
-        " 8h, 30d) or a date (2026-11-01).",
+        text="--project_id and --user_id show only their jobs. WHEN is a time ago (90s, 8h, 30d) or"
+        " a date (2026-11-01).",
         example="bastion history --since=7d --state=failed\nbastion history --name='sweep*' --csv",
     )
     several(
         history,
         "--state",
-        "only what ended so",
+        "show only jobs that ended in this state",
         metavar="STATE",
         words=list(STATES),
         read=own_state,
@@ -50,40 +50,42 @@ def register(verbs: Verbs) -> None:
     text(
         history,
         "--name",
-        "only names with this in them, ids that begin so, or either like 'train-*'",
+        "show only jobs with this text in their name or at the start of their id, or matching a"
+        " pattern such as 'train-*'",
     )
-    text(history, "--since", "only what ended since then", metavar="WHEN")
-    text(history, "--until", "only what ended before then", metavar="WHEN")
-    switch(history, "--attempts", "a line for each attempt, not for each job")
-    number(history, "--limit", "at most so many, the newest", default=100)
-    switch(history, "--csv", "comma-separated, with all columns")
+    text(history, "--since", "show only jobs that ended since then", metavar="WHEN")
+    text(history, "--until", "show only jobs that ended before then", metavar="WHEN")
+    switch(history, "--attempts", "print one line per attempt instead of one per job")
+    number(history, "--limit", "show at most this many, the newest", default=100)
+    switch(history, "--csv", "print CSV with all columns")
     usage = verbs.add(
         "usage",
         show_usage,
         prints=True,
-        text="Of an attempt that began before or ended after, the part within it counts. Where"
-        " --project_id or --user_id is given, only theirs.",
+        text="An attempt that began before or ended after the period counts with its part in it."
+        " --project_id and --user_id show only their usage. WHEN is a time ago (90s, 8h, 30d) or a"
+        " date (2026-11-01).",
         example="bastion usage --by=project --since=30d\nbastion usage --by=project,user --csv",
     )
     usage.add_argument(
-        "--by", default="project", metavar="KEYS", help=f"some of {_BY} (project by default)"
+        "--by", default="project", metavar="KEYS", help=f"group by some of {_BY} (default: project)"
     )
     usage.add_argument(
-        "--since", default="30d", metavar="WHEN", help="from when, as 7d or a date (30d by default)"
+        "--since", default="30d", metavar="WHEN", help="start of the period (default: 30d)"
     )
-    text(usage, "--until", "until when (now by default)", metavar="WHEN")
-    switch(usage, "--csv", "comma-separated, with all columns")
+    text(usage, "--until", "end of the period (default: now)", metavar="WHEN")
+    switch(usage, "--csv", "print CSV with all columns")
     query = verbs.add(
         "query",
         run_query,
         prints=True,
-        text="Tables: attempts, events, shares, running, waiting. It can read nothing else, and"
-        " change nothing.",
+        text="Tables: attempts, events, shares, running, waiting. A query cannot read anything else"
+        " or change data.",
         example="bastion query 'SELECT project, sum(cost) FROM attempts GROUP BY project'\n"
         "bastion query 'DESCRIBE attempts'",
     )
-    query.add_argument("sql", metavar="SQL", help="one SELECT, in DuckDB's SQL")
-    switch(query, "--csv", "comma-separated")
+    query.add_argument("sql", metavar="SQL", help="one SELECT statement in DuckDB's SQL dialect")
+    switch(query, "--csv", "print CSV")
 
 
 def show_history(args: argparse.Namespace) -> int:
@@ -94,11 +96,11 @@ def show_history(args: argparse.Namespace) -> int:
     session = Session(args)
     _check_format(session, args)
     if args.limit < 0:
-        raise UsageError(f"--limit: {args.limit} is below zero; 0 or more jobs")
+        raise UsageError(f"--limit: {args.limit} is not allowed; must be 0 or more")
     now = session.client.queue_as_of()
     since, until = _window(args, now)
     if since is not None and since >= max(now, session.out.now):
-        raise UsageError(f"--since: {args.since!r} is {iso(since)}, and nothing has ended since")
+        raise UsageError(f"--since: {args.since!r} is {iso(since)}, which is in the future")
     wanted = Filter(
         project=args.project_id,
         user=args.user_id,
@@ -121,7 +123,9 @@ def show_history(args: argparse.Namespace) -> int:
             more={"as_of": iso(now)},
         )
     if not session.is_quiet and not args.csv:
-        cut = f"; --limit={2 * args.limit or 100} shows more" if len(found) > args.limit else ""
+        cut = (
+            f"; use --limit={2 * args.limit or 100} to see more" if len(found) > args.limit else ""
+        )
         kind = "attempt" if args.attempts else "job"
         note(f"{counted(len(rows), kind)} of the record{cut}")
     _note_spoilt(record.spoilt)
@@ -168,7 +172,9 @@ def show_usage(args: argparse.Namespace) -> int:
     since, until = _window(args, now)
     assert since is not None
     if until is None and since >= now:
-        raise UsageError(f"--since: {args.since!r} is {iso(since)}, not before now, {iso(now)}")
+        raise UsageError(
+            f"--since: {args.since!r} is {iso(since)}, which is not before now, {iso(now)}"
+        )
     record = session.client.record
     keys = [key for key in KEYS if key in by]
     found = usage(
@@ -201,21 +207,21 @@ def show_usage(args: argparse.Namespace) -> int:
 
 
 def _note_nothing(args: argparse.Namespace) -> None:
-    """Say of whom nothing is on record: a misspelt name looks like one that used nothing."""
+    """Note whose record is empty: a misspelled name looks like one that used nothing."""
     whose = {"project": args.project_id, "user": args.user_id}
     of = " and ".join(f"{what} {name}" for what, name in whose.items() if name)
-    note(f"no attempt{of and ' of ' + of} is on record in this time")
+    note(f"no attempt{of and ' of ' + of} is recorded in this period")
 
 
 def _note_usage(rows: Sequence[UsageRow], since: float, until: float) -> None:
-    note(f"device hours from {iso(since)} to {iso(until)}, attempts that run included")
+    note(f"device hours from {iso(since)} to {iso(until)}, including running attempts")
     unpriced = sum(row.unpriced_h for row in rows)
     if unpriced and any(row.cost is not None for row in rows):
-        note(f"{_hours(unpriced)} of the hours have no price, and COST leaves them out")
+        note(f"{_hours(unpriced)} of the hours have no price and are not part of COST")
 
 
 def _usage_columns(keys: Sequence[str], rows: Sequence[UsageRow]) -> list[Column[UsageRow]]:
-    # Without a project nothing is owned.
+    # Only projects own a share.
     share: Column[UsageRow] = Column(title="OF SHARE", text=lambda row: _percent(row.share))
     resized: Column[UsageRow] = Column(title="RESIZED", text=lambda row: _hours(row.resized_h))
     return [
@@ -259,7 +265,7 @@ def run_query(args: argparse.Namespace) -> int:
         note(counted(len(found.rows), "row"))
     if found.is_cut:
         note(f"only the first {MOST_ROWS:,} rows are shown: add a LIMIT, or read the files")
-    _note_spoilt(dict.fromkeys(found.spoilt, "it cannot be read"))
+    _note_spoilt(dict.fromkeys(found.spoilt, "cannot be read"))
     return exits.OK
 
 
@@ -267,8 +273,8 @@ def _refuse_equal_names(columns: Sequence[str]) -> None:
     twice = next((name for i, name in enumerate(columns) if name in columns[:i]), "")
     if twice:
         raise UsageError(
-            f"two columns are called {twice!r}, and an object of JSON can have one",
-            hint="name each: SELECT ... AS other; or --csv, which has them by place",
+            f"two columns are named {twice!r}, and a JSON object can have only one",
+            hint="rename one with SELECT ... AS other, or use --csv",
         )
 
 
@@ -277,7 +283,7 @@ def _query_column(name: str, index: int) -> Column[tuple[object, ...]]:
 
 
 def _moment(flag: str, written: str, now: float) -> float | None:
-    """The moment that `written` means: a time before `now`, or a date; None if it is empty."""
+    """Return the moment that `written` means: a time before `now`, or a date; None if empty."""
     from quota.file.duration import seconds_in
 
     if not written:
@@ -289,23 +295,23 @@ def _moment(flag: str, written: str, now: float) -> float | None:
         at = datetime.fromisoformat(written)
     except ValueError:
         raise UsageError(
-            f"{flag}: {written!r} is not a moment; a time ago, as 90s 8h 30d, or a"
-            " date, as 2026-11-01"
+            f"{flag}: {written!r} is not a time; use a time ago, such as 90s, 8h or 30d, or a"
+            " date, such as 2026-11-01"
         ) from None
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
 def _check_format(session: Session, args: argparse.Namespace) -> None:
     if args.csv and session.out.format == "json":
-        raise UsageError("--csv and JSON are two formats of the same; give one")
+        raise UsageError("--csv and JSON are different output formats; give only one")
 
 
 def _window(args: argparse.Namespace, now: float) -> tuple[float | None, float | None]:
-    """The moments that `--since` and `--until` mean; None where one is not given."""
+    """Return the moments that `--since` and `--until` mean; None for one that is not given."""
     since, until = _moment("--since", args.since, now), _moment("--until", args.until, now)
     if since is not None and until is not None and since >= until:
         raise UsageError(
-            f"--since: {args.since!r} is {iso(since)}, not before --until, {iso(until)}"
+            f"--since: {args.since!r} is {iso(since)}, which is not before --until, {iso(until)}"
         )
     return since, until
 
@@ -329,7 +335,7 @@ def _write_cells(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> No
 
 
 def _csv_cell(cell: object) -> object:
-    """A cell as CSV has it: words side by side, and what else has parts as JSON has it."""
+    """Return a cell for CSV: a list of words joined by spaces, other nested values as JSON."""
     made = _plain_cell(cell)
     if isinstance(made, list) and all(isinstance(each, str) for each in made):
         return " ".join(made)
@@ -371,7 +377,7 @@ def _cell(cell: object) -> str:
 
 
 def _plain_cell(cell: object) -> object:
-    """A cell as JSON has it: a moment is text, and so is what JSON has no word for."""
+    """Return a cell as a JSON value; moments and values without a JSON type become text."""
     if cell is None or isinstance(cell, str | int | float | bool):
         return cell
     if isinstance(cell, datetime):

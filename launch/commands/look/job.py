@@ -1,4 +1,4 @@
-"""Some jobs: show, why."""
+"""Details of jobs: show, why."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
     show = add_job_verb(verbs, "show", show_jobs, count="+")
-    switch(show, "--code", "what code it runs, and what it was submitted from")
-    text(show, "--checkout", "write its exact code into a new folder", metavar="FOLDER")
-    switch(show, "--tasks", "of an array: every task on a line of its own")
+    switch(show, "--code", "show the job's code, and what it was submitted from")
+    text(show, "--checkout", "write the exact code of the job into a new folder", metavar="FOLDER")
+    switch(show, "--tasks", "list the tasks of an array, one per line")
     add_job_verb(verbs, "why", show_why, count="+")
 
 
@@ -66,7 +66,7 @@ def _show_part(session: Session) -> int:
     """Show the code of one job, or the tasks of one array."""
     args = session.args
     if len(args.job) > 1:
-        raise UsageError(f"--code, --checkout and --tasks are for one job; {len(args.job)} given")
+        raise UsageError(f"--code, --checkout and --tasks take one job; {len(args.job)} were given")
     (args.job,) = args.job
     return show_code(session) if args.code or args.checkout else show_tasks(session)
 
@@ -109,7 +109,7 @@ def _show_fields(session: Session, job: JobView) -> None:
 
 
 def _queued(job: JobView, out: Output) -> str:
-    """When it last joined the queue, if it waits there and was not submitted then."""
+    """Return when it last joined the queue, if it is queued and joined after its submission."""
     at = job.queued_at
     joined_later = job.phase == "queued" and at is not None and at > job.submitted_at
     return out.moment(at) if joined_later else ""
@@ -122,20 +122,22 @@ def _reported(numbers: Mapping[str, float]) -> str:
 
 
 def _use_now(job: JobView, session: Session) -> str:
-    """What a running job uses now; empty where that is not known."""
+    """Return what a running job uses now; empty if unknown."""
     use = session.client.use(job) if job.machines and not job.has_ended else None
     if use is None:
         return ""
     parts = [f"{use.cores:.1f} cores", size(use.memory_bytes)]
     if use.used is not None and use.least is not None:
         devices = f"its {use.devices} devices" if use.devices > 1 else "its device"
-        least = f", the least {use.least:.0%}" if use.devices > 1 else ""
-        parts.insert(0, f"{devices} {use.used:.0%}{least}, {size(use.device_memory_bytes)} of them")
+        least = f", the least used {use.least:.0%}" if use.devices > 1 else ""
+        parts.insert(
+            0, f"{devices} {use.used:.0%}{least}, {size(use.device_memory_bytes)} of their memory"
+        )
     return f"{'; '.join(parts)}; as of {session.out.time(use.at)}"
 
 
 def _spec_of(session: Session, job: JobView) -> tuple[Job, Launch] | None:
-    """What was asked for it, and its launch; None where that was deleted or cannot be read."""
+    """Return the job as submitted, and its launch; None if deleted or unreadable."""
     from bastion.errors import BastionError
 
     try:
@@ -163,12 +165,12 @@ def show_tasks(session: Session) -> int:
     ]
     out.show("jobs", tasks, columns, name=id_of)
     if sum(task.has_ended for task in tasks) > MAX_RECORDS and not session.is_quiet:
-        note(f"more is told of {MAX_RECORDS} tasks or fewer: bastion show {tasks[0].id}-99 --tasks")
+        note(f"for details of {MAX_RECORDS} tasks or fewer: bastion show {tasks[0].id}-99 --tasks")
     return exits.OK
 
 
 def _start(of: JobView | Why, session: Session) -> str:
-    """When it will probably start, and what that rests on; empty if it is unknown or has passed."""
+    """Return the expected start and its confidence; empty if unknown or in the past."""
     out, known_at = session.out, session.client.queue_as_of()
     if not of.estimated_at or of.estimated_at <= known_at:
         return ""
@@ -215,9 +217,9 @@ def _tell_why(session: Session, why: Why) -> None:
         rest = f": {GONE}"
     lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}{rest}"]
     if why.quota_problem:
-        newest = "the newest quota file is not in force, the last valid one is"
-        in_force = newest if why.has_quota else "no quota file is in force"
-        lines.append(f"{in_force}: {why.quota_problem}")
+        lines.append(
+            f"the newest quota file is invalid; the last valid one is in force: {why.quota_problem}"
+        )
     if start := _start(why, session):
         lines.append(f"starts about {start}")
     write_lines([part for line in lines for part in out.prose(line)])

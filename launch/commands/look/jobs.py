@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from bastion.client.look.job_line import JobLine
 
 _WATCH_S = 1.0
-"""Between two drawings, or two looks at a store that is slower to ask."""
+"""The shortest time between two redraws; a slow store is polled less often."""
 _CLEAR = "\x1b[H\x1b[2J"
-"""To the first line, and erase the screen (ECMA-48)."""
+"""Move to the first line and erase the screen (ECMA-48)."""
 
 
 def register(verbs: Verbs) -> None:
@@ -37,37 +37,40 @@ def register(verbs: Verbs) -> None:
         show_list,
         aliases=("ls", "queue"),
         prints=True,
-        text="With --project_id or --user_id only those of that project or user.",
+        text="--project_id and --user_id show only their jobs.",
         example="bastion list --state=running\nbastion list --all --since=1d\nbastion list --watch",
     )
     several(
         jobs,
         "--state",
-        "only jobs in this state",
+        "show only jobs in this state",
         metavar="STATE",
         words=list(STATE_COLORS),
         read=own_state,
     )
-    switch(jobs, "--mine", "only your own jobs")
-    switch(jobs, "-a --all", "also jobs that have ended")
-    text(jobs, "--since", "only jobs submitted or ended in the last 90s, 2h, ...", metavar="TIME")
-    switch(jobs, "--tasks", "also the tasks of arrays that were admitted, one on each line")
-    number(jobs, "--limit", "at most so many finished jobs", default=50)
-    switch(jobs, "--watch", "show it again and again, until Ctrl-C")
+    switch(jobs, "--mine", "show only your own jobs")
+    switch(jobs, "-a --all", "also show jobs that have ended")
+    text(
+        jobs,
+        "--since",
+        "show only jobs submitted or ended in this last period, such as 90s or 2h",
+        metavar="TIME",
+    )
+    switch(jobs, "--tasks", "also show the admitted tasks of arrays, one per line")
+    number(jobs, "--limit", "show at most this many ended jobs", default=50)
+    switch(jobs, "--watch", "refresh until Ctrl-C")
 
 
 def show_list(args: argparse.Namespace) -> int:
     """`bastion list`."""
     session = Session(args)
     if args.limit < 0:
-        raise UsageError(f"--limit: {args.limit} is below zero; 0 or more finished jobs")
+        raise UsageError(f"--limit: {args.limit} is not allowed; must be 0 or more")
     if not args.watch:
         _show(session)
         return exits.OK
     if not session.out.terminal or session.is_quiet:
-        raise UsageError(
-            "--watch: draws on a terminal", hint="bastion list --json prints it once, for programs"
-        )
+        raise UsageError("--watch: needs a terminal", hint="for programs: bastion list --json")
     try:
         while True:
             sys.stdout.write(_CLEAR)
@@ -104,16 +107,16 @@ def _show(session: Session) -> None:
     if not session.is_quiet:
         note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
         if not jobs and not args.all:
-            note("bastion list --all shows those that have ended")
+            note("to see jobs that have ended: bastion list --all")
         if not jobs and args.project_id:
             _note_unknown_project(session)
     session.note_absence()
 
 
 def _note_unknown_project(session: Session) -> None:
-    """Say that the project that was asked for is none, where that is known."""
+    """Note that the requested project does not exist, if the quota file is known."""
     from quota.choice import choose
 
     quota, name = session.client.quota_in_force(), session.args.project_id
     if quota is not None and name not in quota.projects:
-        note(f"no project is called {name}; {choose(name, quota.projects)}")
+        note(f"no project is named {name}; {choose(name, quota.projects)}")

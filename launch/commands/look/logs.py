@@ -1,4 +1,4 @@
-"""Logs: what a job's processes printed, byte for byte."""
+"""Logs: the output of a job's processes, byte for byte."""
 
 from __future__ import annotations
 
@@ -25,25 +25,28 @@ def register(verbs: Verbs) -> None:
     logs = verbs.add(
         "logs",
         show,
-        text="Bytes come exactly as they were printed; of several tasks line by line.",
+        text="Output is printed byte for byte; that of several tasks line by line.",
         example="""\
 bastion logs trainer -f
 bastion logs trainer --replica=2 --tail=100
 bastion logs sweep.17 -f
 bastion logs sweep --grep=Error""",
     )
-    logs.add_argument("job", metavar="JOB", help="an id or a name, or the beginning of an id")
-    switch(logs, "-f --follow", "go on until the job has ended")
-    number(logs, "--replica", "only this one")
-    number(logs, "--process", "only this one of each replica")
-    text(logs, "--attempt", "a number, or all; by default the newest", metavar="N")
-    number(logs, "-n --tail", "only the last lines of each process")
-    text(logs, "--since", "only what came in the last 90s, 2h, ...", metavar="TIME")
-    text(logs, "--grep", "only lines that match", metavar="REGEX")
-    choice(logs, "--prefix", ("auto", "always", "never"), "name replica and process on each line")
-    text(logs, "--download", "write a file for each process", metavar="FOLDER")
-    switch(logs, "--exit", "wait for the job's end, and exit with its own code")
-    switch(logs, "--raw", "send a terminal every byte as it is, control characters too")
+    logs.add_argument("job", metavar="JOB", help="a job id or name, or the beginning of an id")
+    switch(logs, "-f --follow", "keep printing new output until the job ends")
+    number(logs, "--replica", "print only this replica")
+    number(logs, "--process", "print only this process of each replica")
+    text(logs, "--attempt", "a number, or all (default: the newest attempt)", metavar="N")
+    number(logs, "-n --tail", "print only the last N lines of each process")
+    text(
+        logs, "--since", "print only output of this last period, such as 90s or 2h", metavar="TIME"
+    )
+    text(logs, "--grep", "print only lines that match", metavar="REGEX")
+    prefix = "prefix each line with its replica and process"
+    choice(logs, "--prefix", ("auto", "always", "never"), prefix)
+    text(logs, "--download", "write one file per process into this folder", metavar="FOLDER")
+    switch(logs, "--exit", "wait until the job ends, and exit with its exit code")
+    switch(logs, "--raw", "print control characters to a terminal unchanged")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -60,7 +63,7 @@ def show(args: argparse.Namespace) -> int:
     job = client.job(args.job, project=args.project_id)
     if job.is_array and (tasks := client.tasks(job.id, project=job.project, needed=False)):
         return _show_tasks(session, tasks)
-    follows = args.follow or args.exit  # its exit code comes after all that it prints
+    follows = args.follow or args.exit  # its exit code comes after all of its output
     chunks = client.logs(job.id, wanted_of(session), follow=follows, project=job.project)
     if args.download:
         _download(chunks, Path(args.download))
@@ -70,14 +73,14 @@ def show(args: argparse.Namespace) -> int:
     out = Printout(client.clock, raw=args.raw)
     tells = sys.stdout.isatty()
     if tells and not job.attempt and not job.has_ended:
-        told = f"{job.id} is {job.state} and prints nothing before it starts{_because(job)}"
+        told = f"{job.id} is {job.state} and has no output before it starts{_because(job)}"
         note(told, is_prose=True)
         tells = False
     try:
         write(chunks, out, prefix=prefix, several=several)
     except KeyboardInterrupt:
         out.end_line()
-        note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")
+        note(f"detached; {job.id} continues; to follow it again: bastion logs {job.id} -f")
         return exits.DETACHED
     if tells and out.is_empty:
         picks = args.grep or args.since
@@ -88,7 +91,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def _exit_code(session: Session, job: JobView) -> int:
-    """Return that of a job once it has ended."""
+    """Return the exit code of a job once it has ended."""
     return exits.of_jobs(session.client.watch.wait({job.id: job.project}))
 
 
@@ -101,7 +104,7 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
     args = session.args
     if args.download or args.exit:
         raise UsageError(
-            f"--download and --exit are for one task; {args.job} names {len(tasks)}",
+            f"--download and --exit take one task; {args.job} names {len(tasks)}",
             hint=f"bastion logs {tasks[0].id} --exit",
         )
     wanted = wanted_of(session)
@@ -113,7 +116,7 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
             write(chunks, out, prefix=args.prefix != "never", of=names)
     except KeyboardInterrupt:
         out.end_line()
-        note(f"detached; {args.job} goes on, bastion logs {args.job} -f comes back to it")
+        note(f"detached; {args.job} continues; to follow it again: bastion logs {args.job} -f")
         return exits.DETACHED
     return exits.OK
 
@@ -131,7 +134,7 @@ def wanted_of(session: Session) -> Wanted:
 
     args, words = session.args, {"": None, "all": 0}
     if args.attempt not in words and not args.attempt.isdecimal():
-        raise UsageError(f"--attempt: {args.attempt!r} is not an attempt; a number, or all")
+        raise UsageError(f"--attempt: {args.attempt!r} is not an attempt; must be a number or all")
     since = None
     if args.since:
         since = session.client.store_now() - seconds_of("--since", args.since)

@@ -1,4 +1,4 @@
-"""Pools and machines: what there is, what is free, which jobs run there."""
+"""Pools and machines: their capacity, what is free, and the jobs on them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 _UNTROUBLED = ("ready", "creating")
-"""What is told of machines that take jobs, or soon will."""
+"""The phases of machines that accept jobs, or soon will."""
 
 _MOST_TROUBLES = 5
-"""Machines that `bastion pool` names; `bastion machines` names all."""
+"""The most machines that `bastion pool` names; `bastion machines` names all."""
 
 
 def register(verbs: Verbs) -> None:
@@ -32,15 +32,15 @@ def register(verbs: Verbs) -> None:
         show_pools,
         prints=True,
         text=(
-            "warm [POOL] N keeps at least N machines of a pool, in use or idle, where idle ones"
-            " would be deleted after its idle_timeout; 0 ends it. Where the pool has slices, N"
-            " counts them. The name may be left out where there is one pool. It takes the right to"
-            " write into inbox/_admin/ of the bucket."
+            "warm [POOL] N keeps at least N machines of a pool, in use or idle, which the pool's"
+            " idle_timeout would otherwise delete; 0 ends this. For a pool of slices, N is the"
+            " number of slices. POOL can be omitted if there is only one pool. For admins: warm"
+            " needs write access to inbox/_admin/ in the bucket."
         ),
         example="bastion pool\nbastion pool warm gpu 4 --for=12h\nbastion pool warm gpu 0",
     )
     parser.add_argument("words", nargs="*", metavar="WORD", help="warm [POOL] N")
-    text(parser, "--for", "with warm: how long (8h by default)", metavar="TIME")
+    text(parser, "--for", "with warm: for how long (default: 8h)", metavar="TIME")
     verbs.add(
         "machines",
         show_machines,
@@ -55,9 +55,7 @@ def show_pools(args: argparse.Namespace) -> int:
     if args.words:
         return _warm(session)
     if args.__dict__["for"]:
-        raise UsageError(
-            "--for: nothing is kept warm by pool alone", hint="bastion pool warm POOL N --for=8h"
-        )
+        raise UsageError("--for: only pool warm takes it", hint="bastion pool warm POOL N --for=8h")
     view = session.client.pool()
     problems = _problems(session)
     by_pool: dict[str, list[MachineView]] = {}
@@ -107,7 +105,7 @@ def show_pools(args: argparse.Namespace) -> int:
     for lacks in view.shortages:
         wait = span(max(0.0, lacks.until - view.as_of))
         where = f"{lacks.pool}, zone {lacks.zone}" if lacks.zone else lacks.pool
-        note(f"{where}: {lacks.why}: {lacks.said}; asked again in {wait}")
+        note(f"{where}: {lacks.why}: {lacks.said}; next attempt in {wait}")
     for problem in problems:
         note(f"problem: {problem}")
     if not session.is_quiet:
@@ -117,25 +115,25 @@ def show_pools(args: argparse.Namespace) -> int:
 
 
 def _note_troubles(machines: Sequence[MachineView], now: float) -> None:
-    """Say which machines take no new job, or leave devices alone, and why."""
+    """Note which machines accept no new jobs, or have devices that are not used, and why."""
     told = [(m.name, _phase(m) + _silence(m, now)) for m in machines if not m.closed]
     troubled = [f"{name}: {phase}" for name, phase in told if phase not in _UNTROUBLED]
     for line in troubled[:_MOST_TROUBLES]:
         note(line)
     more = len(troubled) - _MOST_TROUBLES
     if more > 0:
-        note(f"{counted(more, 'machine')} more of such; bastion machines shows all")
+        note(f"and {counted(more, 'more machine')}; to see all: bastion machines")
 
 
 def _problems(session: Session) -> list[str]:
-    """What the bastion tells of its pools: a provider or a host that does not answer."""
+    """Return the problems of pools: a provider or a host that does not answer."""
     status = session.client.status()
     return [each for each in status.problems if each.startswith("pool ")]
 
 
 def _warm(session: Session) -> int:
     """
-    Keep machines of a pool ready, or no more.
+    Keep machines of a pool ready, or stop doing so.
 
     Raises:
         UsageError: The words name no pool or no number.
@@ -147,8 +145,8 @@ def _warm(session: Session) -> int:
     number = rest.pop() if rest else ""
     if verb != "warm" or len(rest) > 1 or not number.isdecimal():
         raise UsageError(
-            f"pool {' '.join(session.args.words)}: it is pool warm [POOL] N, or pool alone",
-            hint="bastion pool warm POOL N keeps N machines ready, bastion pool shows all",
+            f"pool {' '.join(session.args.words)}: must be pool warm [POOL] N, or pool alone",
+            hint="bastion pool warm POOL N keeps N machines ready; bastion pool shows all pools",
         )
     duration = vars(session.args)["for"] or "8h"
     for_s = seconds_of("--for", duration)
@@ -166,7 +164,7 @@ def _only_pool(session: Session) -> str:
     names = sorted(str(pool.get("name", "")) for pool in session.client.pool().pools)
     if len(names) != 1:
         raise UsageError(
-            f"pool warm: of which pool? {', '.join(names) or 'there is none'}",
+            f"pool warm: no pool named; pools are {', '.join(names) or 'none'}",
             hint="bastion pool warm POOL N",
         )
     return names[0]
@@ -180,9 +178,9 @@ def _sum(machines: list[MachineView], field: str) -> Amounts:
 
 def _free(machines: list[MachineView]) -> str:
     """
-    What is free of all that `machines` have; used-up types are told as 0.
+    Return the free part of what `machines` have; a type with nothing free is shown as 0.
 
-    Nothing is free of a machine that takes no new job, and no device that is left alone.
+    A machine that accepts no new jobs has nothing free, and unused bad devices are not free.
     """
     from bastion.spec.values.quantity import text_of_units
 
@@ -192,7 +190,7 @@ def _free(machines: list[MachineView]) -> str:
 
 
 def _jobs(machines: list[MachineView]) -> int:
-    """How many jobs there are on `machines`: a gang is one, on however many."""
+    """Return the number of jobs on `machines`; a gang counts once."""
     return len({job for machine in machines for job in machine.jobs})
 
 
@@ -210,7 +208,9 @@ def show_machines(args: argparse.Namespace) -> int:
         Column(title="ZONE", text=lambda machine: machine.zone, wide=not zoned),
         Column(title="HOST", text=lambda machine: machine.hostname, wide=True),
         Column(title="TIER", text=lambda machine: str(machine.tier), wide=True),
-        Column(title="HEARD", text=lambda machine: session.out.time(machine.heard_at), wide=True),
+        Column(
+            title="LAST SEEN", text=lambda machine: session.out.time(machine.heard_at), wide=True
+        ),
         Column(title="JOBS", text=lambda machine: ", ".join(tasks_joined(machine.jobs))),
     ]
     session.out.show(
@@ -228,7 +228,7 @@ def show_machines(args: argparse.Namespace) -> int:
 
 
 def tasks_joined(jobs: Sequence[str]) -> list[str]:
-    """Ids of jobs, tasks of one array as one: `sweep-tynyqdb38e.28-31,35`."""
+    """Return ids of jobs, with the tasks of an array as one: `sweep-tynyqdb38e.28-31,35`."""
     from bastion.spec import tasks_of_id
     from bastion.spec.arrays.indices import Indices
 
@@ -258,4 +258,4 @@ def _phase(machine: MachineView) -> str:
         return f"{machine.phase}: {machine.stuck}"
     if machine.unwell:
         return f"{machine.phase}, unwell: {machine.unwell}"
-    return f"{machine.phase}, left alone: {machine.bad}" if machine.bad else machine.phase
+    return f"{machine.phase}, not using: {machine.bad}" if machine.bad else machine.phase

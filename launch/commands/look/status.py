@@ -1,4 +1,4 @@
-"""The bastion itself: its leader, the files in force, the problems."""
+"""The bastion: its leader, the files in force, and problems."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def show(args: argparse.Namespace) -> int:
 
 
 def files_not_in_force(view: StatusView) -> list[str]:
-    """What is wrong with the newest files of admins, and that older ones stay in force."""
+    """Return the problems of the admins' newest files, and whether older ones stay in force."""
     found = []
     for name, problem, in_force in (
         ("the quota file", view.quota_problem, view.has_quota),
         (_CONFIG, view.config_problem, view.has_pools),
     ):
         if problem:
-            kept = "; the last good one stays in force" if in_force else ""
+            kept = "; the last valid one stays in force" if in_force else ""
             found.append(f"{name}: {problem.removeprefix(f'{name}: ')}{kept}")
     return found
 
@@ -65,8 +65,8 @@ def files_not_in_force(view: StatusView) -> list[str]:
 def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
     out = session.out
     counts = ", ".join(f"{count} {out.state(state)}" for state, count in view.counts.items())
-    if counts and view.absence:  # the counts are of that time
-        counts += " when it stopped" if view.is_given_up else " when it was last heard"
+    if counts and view.absence:  # the counts are from that time
+        counts += " when it stopped" if view.is_given_up else " when it was last seen"
     return [
         ("bastion", session.profile.root),
         ("leader", _leader(view)),
@@ -114,7 +114,7 @@ def _budgets(view: StatusView) -> list[Column[BudgetView]]:
 
     return [
         Column(title="BUDGET OF", text=lambda budget: budget.of),
-        Column(title="HOURS", text=lambda budget: f"{budget.hours:,} a {budget.period}"),
+        Column(title="HOURS", text=lambda budget: f"{budget.hours:,} per {budget.period}"),
         Column(title="USED", text=lambda budget: text_of_hours(budget.used)),
         Column(title="LEFT", text=left),
         Column(title="RENEWED IN", text=lambda budget: span(budget.renewed_at - view.as_of)),

@@ -1,4 +1,4 @@
-"""What is used now: machines, their devices, and the jobs on them."""
+"""Current use of machines and their devices, by job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CLEAR = "\x1b[H\x1b[2J"
 _WATCH_S = 5.0
-"""Between two looks: agents tell every ten seconds at most."""
+"""Time between two refreshes; agents report every ten seconds at most."""
 
 
 def register(verbs: Verbs) -> None:
@@ -31,18 +31,18 @@ def register(verbs: Verbs) -> None:
         show_top,
         prints=True,
         text=(
-            "A line is the devices of a machine that one job holds, or none; a bar is a device."
-            " On a terminal it is shown again and again until Ctrl-C, else once. Machines tell of"
-            " their use every minute, in a folder every ten seconds."
+            "Each line shows devices of one machine that belong to the same job, or to none. Each"
+            " bar is one device. On a terminal the view refreshes until Ctrl-C. Machines report"
+            " their use every minute, or every ten seconds if the bucket is a folder."
         ),
         example="bastion top\nbastion top --once -o wide\nbastion top --json",
     )
-    switch(parser, "--once", "show it once, on a terminal too")
+    switch(parser, "--once", "print once, even on a terminal")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """Devices of one machine with the same holder, a host without any, or a foreign process."""
+    """Devices of one machine with the same job, a host without devices, or a foreign process."""
 
     machine: str
     devices: str = ""
@@ -90,7 +90,7 @@ def _show(session: Session, view: TopView | None = None) -> None:
         Column(title="MEMORY", text=lambda line: line.memory),
         Column(title="CORES", text=lambda line: "" if line.cores is None else f"{line.cores:.1f}"),
         Column(title="RAM", text=lambda line: size(line.resident) if line.resident else ""),
-        Column(title="TOLD", text=lambda line: _age(line.age_s), wide=True),
+        Column(title="REPORTED", text=lambda line: _age(line.age_s), wide=True),
     ]
     lines = [line for machine in view.machines for line in _lines(machine, view.as_of)]
     out.show("lines", lines, columns, name=lambda line: line.machine)

@@ -1,4 +1,4 @@
-"""What was used, in words and bars."""
+"""Use of devices and hosts as words and bars."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 _BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
-"""Stands for a device that does not tell."""
+"""A device whose use is unknown."""
 
 
 def bars(used: Iterable[float | None]) -> str:
-    """Return a character for each device: how high it is, is how much the device is used."""
+    """Return one character per device; its height is the use of the device."""
     return "".join(UNKNOWN if each is None else _BARS[min(7, int(8 * each))] for each in used)
 
 
 def size(number: int) -> str:
-    """Return bytes as people say them: `61 GiB`."""
+    """Return bytes in a readable unit: `61 GiB`."""
     for unit, least in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
         if number >= least:
             shown = number / least

@@ -1,4 +1,4 @@
-"""Waiting until jobs have ended."""
+"""Wait until jobs have ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from launch.session import Session
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
     wait = add_job_verb(verbs, "wait", wait_for, count="+")
-    text(wait, "--timeout", "as 90s or 2h; then exit 124", metavar="TIME")
+    text(
+        wait,
+        "--timeout",
+        "stop waiting after this time, such as 90s or 2h, and exit with 124",
+        metavar="TIME",
+    )
 
 
 def wait_for(args: argparse.Namespace) -> int:
@@ -35,7 +40,7 @@ def wait_for(args: argparse.Namespace) -> int:
                 report=lambda done, total: draw("waiting", done, total),
             )
     except KeyboardInterrupt:
-        note("stopped waiting; the jobs go on")
+        note("stopped waiting; the jobs continue")
         return exits.DETACHED
     out = session.out
     out.show("jobs", jobs, job_columns(out, out.now, jobs), name=id_of)

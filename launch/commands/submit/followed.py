@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
-    """Tell how far the tasks of an array are until all have ended; Ctrl-C detaches."""
+    """Show the progress of an array until all of its tasks have ended; Ctrl-C detaches."""
     from bastion.client.look.views import ENDED
     from bastion.errors import StoreError
 
@@ -38,14 +38,14 @@ def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
             places = {handle.id: handle.project}
             (array,) = session.client.watch.wait(places, report=look)
     except KeyboardInterrupt:
-        note(f"detached; {handle.id} goes on, bastion wait {handle.id} comes back to it")
+        note(f"detached; {handle.id} continues; to wait for it again: bastion wait {handle.id}")
         return exits.DETACHED
     tell_ended(session.out, array)
     return exits.of_job(array)
 
 
 def follow(session: Session, handle: LaunchHandle) -> int:
-    """Follow the logs of all jobs, then wait for all; Ctrl-C detaches."""
+    """Follow the logs of all jobs, then wait for their ends; Ctrl-C detaches."""
     if handle.is_array:
         return _wait_for_tasks(session, handle)
     client, args, out = session.client, session.args, Printout(session.client.clock)
@@ -66,7 +66,8 @@ def follow(session: Session, handle: LaunchHandle) -> int:
     except KeyboardInterrupt:
         out.end_line()
         back = f"wait {handle.id}" if several else f"logs {handle.id} -f"
-        note(f"detached; {handle.id} goes on, bastion {back} comes back to it")
+        again = "wait for" if several else "follow"
+        note(f"detached; {handle.id} continues; to {again} it again: bastion {back}")
         return exits.DETACHED
     if not session.is_quiet:
         out.end_line()

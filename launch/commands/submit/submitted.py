@@ -1,4 +1,4 @@
-"""After a submission: what is printed, and what one types next."""
+"""Notes after a submission: what was submitted, and what to do next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bastion.client import LaunchHandle
 
 _LOOK_S = {True: 0.5, False: 4.0}
-"""How long to look for the first reason after a submit, on a folder and on a cloud store."""
+"""How long to wait for the first reason after a submission, on a folder and a cloud store."""
 
 
 def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -> None:
@@ -25,12 +25,12 @@ def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -
     except BrokenPipeError:
         raise
     except OSError:
-        note(f"{', '.join(handle.jobs)} was submitted; its id could not be printed:")
+        note(f"{', '.join(handle.jobs)} was submitted, but its id could not be printed:")
         raise
 
 
 def tell_next(session: Session, handle: LaunchHandle) -> None:
-    """Why the first job waits or where it runs, and what one types next."""
+    """Print why the first job waits or where it runs, and the next commands."""
     if session.is_quiet:
         return
     from bastion.phrases import after_phrase, state_phrase
@@ -41,22 +41,22 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
     while not first.text and client.clock.monotonic() < until:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
-    why = after_phrase(first.state, first.text or "taken; bastion why will say more soon")
+    why = after_phrase(first.state, first.text or "accepted; bastion why will say more soon")
     note(f"{first.id} {state_phrase(first.state)}{why}", is_prose=True)
     printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
     goes_on = (
         (f"why {first.id}", "why it waits, or where it runs"),
-        (f"logs {printed} -f", "what it prints"),
-        (f"cancel {first.id}", "end it"),
+        (f"logs {printed} -f", "follow its output"),
+        (f"cancel {first.id}", "cancel it"),
     )
     has_ended = (
-        (f"logs {printed}", "what it printed"),
-        (f"show {first.id}", "everything known of it"),
+        (f"logs {printed}", "its output"),
+        (f"show {first.id}", "its details"),
     )
     for verb, meaning in has_ended if first.has_ended else goes_on:
         note(f"  bastion {verb:<36} # {meaning}")
 
 
 def _some_task(handle: LaunchHandle) -> int:
-    """The index of its first task."""
+    """Return the index of its first task."""
     return next((task.task for task in handle.tasks if task.task is not None), 0)
