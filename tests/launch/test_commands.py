@@ -299,7 +299,8 @@ def test_a_notebook_without_jupyter_says_where_it_comes_from(run: Run, bucket: B
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines() == [
         "/usr/bin/python3: No module named jupyter",
-        "the job's Python has no Jupyter: --code=. --python_env=FILE names a lock file with it",
+        "the job's Python has no Jupyter: name a lock file that includes it with --code=."
+        " --python_env=FILE",
         f"{job} failed after 1m: exited with code 1",
     ]
 
@@ -317,7 +318,7 @@ def test_the_port_of_a_notebook_on_this_machine_is_its_own(run: Run, bucket: Buc
         print_log(bucket.store, job, b"at http://localhost:8888/lab\n")
         ran = run("notebook", "--idempotency_key=k", "--port=8899", "-q")
         alike = run("notebook", "--idempotency_key=k", "--port=8888", "-q")
-    told = "it runs on this machine, at its own port 8888; --port=8899 is not used"
+    told = "it runs on this machine, on port 8888; --port=8899 is ignored"
     assert ran.out == alike.out == "http://localhost:8888/lab\n"
     assert told in ran.err.splitlines()
     assert "--port" not in alike.err
@@ -480,7 +481,7 @@ def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> No
     """There is nothing to do, and that is told."""
     end(bucket.store, "old-0123456789")
     ran = run("cancel", "old")
-    assert (ran.code, ran.err) == (0, "nothing to do: what was named has ended\n")
+    assert (ran.code, ran.err) == (0, "nothing to do: the jobs have already ended\n")
 
 
 def test_machines_and_pools(run: Run, bucket: Bucket) -> None:

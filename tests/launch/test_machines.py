@@ -66,7 +66,7 @@ def test_a_drain_waits_where_it_is_asked_to(run: Run, bucket: Bucket) -> None:
     with bucket.bastion() as bastion:
         ran = run("drain", "gpu-1-0", "--reason=kernel", "--deadline=0s")
         assert ran.out.split() == ["MACHINE", "DONE", "gpu-1-0", "draining"]
-        assert "bastion drain gpu-1-0 --wait tells when they are drained" in ran.err
+        assert "to wait until they are drained: bastion drain gpu-1-0 --wait" in ran.err
         ran = run("drain", "gpu-1-0", "--wait")
         assert ran.out.split() == ["MACHINE", "DONE", "gpu-1-0", "drained"]
     first, second = (body for _, body in bastion.taken)
@@ -82,7 +82,7 @@ def test_a_drain_that_is_taken_back_is_no_success(run: Run, bucket: Bucket) -> N
         ran = run("drain", "gpu-1-0", "gpu-1-1", "--wait")
     assert ran.code == exits.FAILED
     assert ran.out.split()[2:] == ["gpu-1-0", "uncordoned", "gpu-1-1", "drained"]
-    assert "not empty: the drain of gpu-1-0 was taken back meanwhile" in ran.err
+    assert "not drained: gpu-1-0 was uncordoned in the meantime" in ran.err
 
 
 def test_a_list_of_machines_tells_drains(run: Run, bucket: Bucket) -> None:

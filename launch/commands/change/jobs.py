@@ -21,12 +21,12 @@ ACTIVE = ("queued", "held", "starting", "running", "stopping", "draining", "pree
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
     ended = add_job_verb(verbs, "cancel", cancel, count="*")
-    switch(ended, "--mine", "every active job of yours")
-    switch(ended, "--all", "every active job, of all users, of the project that -p names")
+    switch(ended, "--mine", "cancel all of your active jobs")
+    switch(ended, "--all", "cancel all active jobs of all users of the project that -p names")
     several(
         ended,
         "--state",
-        "with the two above: only in this state",
+        "with --mine or --all: only jobs in this state",
         metavar="STATE",
         words=ACTIVE,
         read=own_state,
@@ -35,11 +35,13 @@ def register(verbs: Verbs) -> None:
     add_job_verb(verbs, "release", release, count="+")
     prioritize = add_job_verb(verbs, "prioritize", set_priority, count="+", flags=" --priority=1")
     prioritize.add_argument(
-        "--priority", type=int, required=True, metavar="N", help="1 (highest) to 5"
+        "--priority", type=int, required=True, metavar="N", help="new priority, 1 (highest) to 5"
     )
     update = add_job_verb(verbs, "update", change, count="+", flags=" --max_runtime=8h")
-    update.add_argument("--priority", type=int, metavar="N", help="1 (highest) to 5")
-    update.add_argument("--max_runtime", metavar="TIME", help="of an attempt, as 90s, 8h")
+    update.add_argument("--priority", type=int, metavar="N", help="new priority, 1 (highest) to 5")
+    update.add_argument(
+        "--max_runtime", metavar="TIME", help="new time limit of an attempt, such as 90s or 8h"
+    )
     update.add_argument(*("-t", "--time"), dest="max_runtime", type=minutes, help=argparse.SUPPRESS)
 
 
@@ -48,9 +50,9 @@ def cancel(args: argparse.Namespace) -> int:
     session = Session(args)
     names = _chosen(session) if args.mine or args.all or args.state else args.job
     if not names and not (args.mine or args.all or args.state):
-        raise UsageError("which jobs?", hint="bastion cancel JOB..., or bastion cancel --mine")
+        raise UsageError("no job given", hint="bastion cancel JOB..., or bastion cancel --mine")
     if not names:
-        return _changed(session, (), "cancelled", why_none="no such job is active")
+        return _changed(session, (), "cancelled", why_none="no matching job is active")
     return _changed(session, session.client.cancel(*names, project=args.project_id), "cancelled")
 
 
@@ -59,16 +61,16 @@ def _chosen(session: Session) -> list[str]:
     Return the ids of the active jobs that flags select.
 
     Raises:
-        UsageError: They name no user or project, or jobs are named too.
+        UsageError: They name no user or project, or jobs are named as well.
     """
     args, client = session.args, session.client
     if args.job:
         raise UsageError(
-            f"{', '.join(args.job)}: jobs are named, and --mine, --all and --state choose others",
-            hint="give one or the other",
+            f"{', '.join(args.job)}: jobs cannot be combined with --mine, --all or --state",
+            hint="give either jobs or these flags",
         )
     if args.all and (args.mine or not session.args.project_id):
-        raise UsageError("--all: of which project?", hint="bastion cancel --all -p PROJECT")
+        raise UsageError("--all needs a project", hint="bastion cancel --all -p PROJECT")
     user = "" if args.all else client.user
     jobs = client.jobs(project=args.project_id, user=user, states=args.state)
     return [job.id for job in jobs if not job.has_ended]
@@ -110,7 +112,7 @@ def _changed(
     jobs: tuple[str, ...],
     what: str,
     *,
-    why_none: str = "what was named has ended",
+    why_none: str = "the jobs have already ended",
 ) -> int:
     out = session.out
     if not jobs:

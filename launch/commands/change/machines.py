@@ -1,4 +1,4 @@
-"""What admins do to machines: cordon, uncordon, drain, check; and uninstall their hosts."""
+"""What admins do to machines: cordon, uncordon, drain, check, and uninstall from hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from launch.session import Session
 if TYPE_CHECKING:
     from bastion.client import MachineView
 
-_WHO = "For admins: it takes the right to write into inbox/_admin/ of the bucket."
+_WHO = "For admins: needs write access to inbox/_admin/ in the bucket."
 ACTIONS = ("check", "uninstall")
 BY: tuple[Literal["hello", "burn"], ...] = ("hello", "burn")
 
@@ -30,21 +30,20 @@ def register(verbs: Verbs) -> None:
     text(
         parser,
         "--deadline",
-        "preempt what runs longer than that, as 0s, 30m, 8h; by default jobs run to their end",
+        "preempt jobs that still run after this time, such as 0s or 8h (default: let them finish)",
         metavar="TIME",
     )
-    switch(parser, "--wait", "until nothing runs there any more")
+    switch(parser, "--wait", "wait until no jobs run on the machines")
     parser = verbs.add(
         "machine",
         machine,
         prints=True,
         text=(
-            "check hello: its agent describes the machine; nothing is disturbed. check burn: a load"
-            " on processors and GPUs, the pool's own burn where it names one; it takes a machine on"
-            " which nothing runs, and cordons one that does not bear it. uninstall: everything of"
-            " Bastion's is removed from a host of your own that no pool names any more, over"
-            " OpenSSH as it is configured for you. For admins: check takes the right to write into"
-            " inbox/_admin/ of the bucket."
+            "check hello: the agent describes its machine, without affecting jobs. check burn: puts"
+            " load on CPUs and GPUs, or runs the pool's own burn command. It needs a machine"
+            " without jobs, and cordons a machine that fails. uninstall: removes everything of"
+            " Bastion from one of your own hosts that no pool names any longer, over your OpenSSH"
+            " configuration. For admins: check needs write access to inbox/_admin/ in the bucket."
         ),
         example="""\
 bastion machine check gpu-12-0 hello
@@ -53,19 +52,26 @@ bastion machine uninstall gpu1""",
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument(
-        "machine", metavar="MACHINE", help="as bastion machines has it; to uninstall, a host"
+        "machine", metavar="MACHINE", help="a name from bastion machines; for uninstall, a host"
     )
     parser.add_argument(
-        "by", nargs="?", choices=BY, metavar="BY", help="to check: hello (default) or burn"
+        "by", nargs="?", choices=BY, metavar="BY", help="for check: hello (default) or burn"
     )
-    text(parser, "--pool", "to uninstall: the pool whose settings lead to the host", metavar="NAME")
+    text(
+        parser,
+        "--pool",
+        "for uninstall: the pool whose SSH settings reach the host",
+        metavar="NAME",
+    )
 
 
 def _add(verbs: Verbs, name: str, run: Run, *, flags: str = "") -> Parser:
     parser = verbs.add(name, run, prints=True, text=_WHO, example=f"bastion {name} gpu-12-0{flags}")
-    parser.add_argument("machine", nargs="+", metavar="MACHINE", help="as bastion machines has it")
+    parser.add_argument(
+        "machine", nargs="+", metavar="MACHINE", help="a name from bastion machines"
+    )
     if flags:
-        text(parser, "--reason", "shown with the machine, and to jobs that wait for it")
+        text(parser, "--reason", "shown for the machine and for jobs that wait for it")
     return parser
 
 
@@ -91,17 +97,17 @@ def empty(args: argparse.Namespace) -> int:
     )
     if not args.wait:
         code = _changed(session, args.machine, "draining")
-        note(f"bastion drain {' '.join(args.machine)} --wait tells when they are drained")
+        note(f"to wait until they are drained: bastion drain {' '.join(args.machine)} --wait")
         return code
     try:
         became = dict(drain.over(_Progress()))
     except KeyboardInterrupt:
-        note("the drain goes on; bastion uncordon ends it")
+        note("the drain continues; to end it: bastion uncordon")
         return exits.DETACHED
     _changed(session, args.machine, became)
     taken_back = [name for name in args.machine if became[name] == "uncordoned"]
     if taken_back:
-        note(f"not empty: the drain of {', '.join(taken_back)} was taken back meanwhile")
+        note(f"not drained: {', '.join(taken_back)} was uncordoned in the meantime")
     return exits.FAILED if taken_back else exits.OK
 
 
@@ -109,10 +115,10 @@ def machine(args: argparse.Namespace) -> int:
     """`bastion machine ACTION MACHINE`."""
     if args.action == "check":
         if args.pool:
-            raise UsageError("machine check: --pool is for uninstall; leave it out")
+            raise UsageError("machine check: --pool is only for uninstall; omit it")
         return _check(args)
     if args.by:
-        raise UsageError(f"machine uninstall: {args.by!r} is for check; leave it out")
+        raise UsageError(f"machine uninstall: {args.by!r} is only for check; omit it")
     return _uninstall(args)
 
 
@@ -153,7 +159,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """Tells on which jobs a drain waits, when that changes."""
+    """Notes the jobs that a drain waits for, whenever they change."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[str, ...]] = {}

@@ -13,7 +13,7 @@ from launch.screen.printout import Printout
 from launch.session import Session
 
 _TIMED_OUT = "its time limit was over"
-"""As the agent says it."""
+"""The problem that the agent reports."""
 
 
 def register(verbs: Verbs) -> None:
@@ -22,8 +22,9 @@ def register(verbs: Verbs) -> None:
         "exec",
         execute,
         text=(
-            "It runs on the job's machine, in the folder and with the variables and devices of one"
-            " of its processes, and is stopped when those end. Its exit code is the command's."
+            "Runs on the job's machine, in the folder and with the environment variables and"
+            " devices of one of its processes, and is stopped when they end. Exits with the exit"
+            " code of the command."
         ),
         example="""\
 bastion exec trainer -- nvidia-smi
@@ -31,15 +32,20 @@ bastion exec trainer/2 -- py-spy dump --pid 1""",
     )
     parser.behind = "COMMAND..."
     add_place(parser)
-    number(parser, "--process", "of the replica's processes there (0 by default)")
-    text(parser, "--max_runtime", "when it is stopped, as 90s, 8h (1h by default)", metavar="TIME")
+    number(parser, "--process", "which of the replica's processes on the host (default: 0)")
+    text(
+        parser,
+        "--max_runtime",
+        "stop the command after this time, such as 90s or 8h (default: 1h)",
+        metavar="TIME",
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
     """`bastion exec JOB[/REPLICA] -- COMMAND`."""
     if not args.command:
         raise UsageError(
-            "no command", hint=f"it stands after --: bastion exec {args.job} -- nvidia-smi"
+            "no command given", hint=f"give it after --: bastion exec {args.job} -- nvidia-smi"
         )
     name, replica = place_of(args.job)
     session = Session(args)
@@ -58,13 +64,13 @@ def execute(args: argparse.Namespace) -> int:
             out.write(data)
     except KeyboardInterrupt:
         out.end_line()
-        note(f"detached; the command beside {command.job} goes on, to its end or its time limit")
+        note(f"detached; the command in {command.job} continues until it ends or its time limit")
         return exits.DETACHED
     end = command.end
     assert end is not None
     if end.problem:
         out.end_line()
-        note(f"the command did not run to its end: {end.problem}")
+        note(f"the command did not finish: {end.problem}")
     if end.problem == _TIMED_OUT:
         return exits.JOB_TIMED_OUT
     if end.signal is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bastion.client import LaunchHandle
 
 _URL = re.compile(rb"http://[^\s/]+:(\d+)(/\S*)?")
-"""Jupyter's line with its URL. Source: jupyter_server, `ServerApp.display_url`."""
+"""The line in which Jupyter prints its URL. Source: jupyter_server, `ServerApp.display_url`."""
 _LOG_BYTES = 1 << 20
 """Output of Jupyter before that line; more means that it is not Jupyter."""
 
@@ -36,9 +36,9 @@ def register(verbs: Verbs) -> None:
         open_notebook,
         prints=True,
         text=(
-            "Jupyter must be in the job's Python: --python_env names a lock file of the code that"
-            " has it. Without --code notebooks are kept in the job's output folder. Ctrl-C closes"
-            " the way, and the notebook goes on until it is idle or cancelled."
+            "Jupyter must be installed in the job's Python: --python_env names a lock file in the"
+            " code that includes it. Without --code, notebooks are kept in the job's output folder."
+            " Ctrl-C closes the tunnel; the notebook keeps running until it is idle or cancelled."
         ),
         example="""\
 bastion notebook --resources=h100=1
@@ -47,9 +47,14 @@ bastion notebook --name=mine --app=server --port=8000""",
     )
     add_launch_flags(parser, takes_file=False)
     group = parser.add_argument_group("the notebook")
-    choice(group, "--app", ("lab", "notebook", "server"), "which of Jupyter's programs")
-    text(group, "--idle", "stop it after so long without activity (1h by default)", metavar="TIME")
-    text(group, "--port", "of this machine; by default Jupyter's own", metavar="PORT")
+    choice(group, "--app", ("lab", "notebook", "server"), "which Jupyter program to run")
+    text(
+        group,
+        "--idle",
+        "stop the notebook after this time without activity (default: 1h)",
+        metavar="TIME",
+    )
+    text(group, "--port", "local port (default: Jupyter's own port)", metavar="PORT")
 
 
 def open_notebook(args: argparse.Namespace) -> int:
@@ -57,7 +62,7 @@ def open_notebook(args: argparse.Namespace) -> int:
     from bastion.spec import seconds_of
 
     if args.command or args.source:
-        raise UsageError("notebook: runs Jupyter, and takes no command or file", hint="bastion run")
+        raise UsageError("notebook takes no command or file: it runs Jupyter", hint="bastion run")
     _refuse_several(args)
     if args.port:
         ports(args.port, "--port")
@@ -79,16 +84,16 @@ def open_notebook(args: argparse.Namespace) -> int:
             return exits.of_job(ended)
         return _enter(session, handle, *found, password)
     except KeyboardInterrupt:
-        note(f"{handle.jobs[0]} goes on; bastion cancel {handle.jobs[0]} ends it")
+        note(f"{handle.jobs[0]} continues; to end it: bastion cancel {handle.jobs[0]}")
         return exits.DETACHED
 
 
 def _refuse_several(args: argparse.Namespace) -> None:
     """
-    Refuse flags that make of one notebook several, or of its command another.
+    Refuse flags that would start several notebooks, or change the command.
 
     Raises:
-        UsageError: There is one.
+        UsageError: One is given.
     """
     flags = {
         "--array": args.array,
@@ -98,12 +103,12 @@ def _refuse_several(args: argparse.Namespace) -> None:
     }
     wrong = [flag for flag, is_given in flags.items() if is_given]
     if wrong:
-        raise UsageError(f"notebook: runs one Jupyter, and takes no {', '.join(wrong)}")
+        raise UsageError(f"notebook does not take {', '.join(wrong)}: it runs one Jupyter")
 
 
 def command_line(app: str, password: str, idle_s: int, *, has_code: bool) -> str:
     """
-    Return the shell line that runs Jupyter; it has only a digest of the password.
+    Return the shell line that runs Jupyter; it contains only a digest of the password.
 
     Source: jupyter_server, `auth.security.passwd_check`: algorithm:salt:digest of password + salt.
     """
@@ -138,7 +143,8 @@ def _wait_for_url(session: Session, handle: LaunchHandle) -> tuple[int, str] | N
     note(seen[-2000:].decode("utf-8", "replace").strip())
     if b"No module named jupyter" in seen:
         note(
-            "the job's Python has no Jupyter: --code=. --python_env=FILE names a lock file with it"
+            "the job's Python has no Jupyter: name a lock file that includes it with --code=."
+            " --python_env=FILE"
         )
     return None
 
@@ -158,9 +164,9 @@ def _enter(  # noqa: RET503 - it becomes another program
     note(f"password: {password}")
     if not way:
         if here != there:
-            note(f"it runs on this machine, at its own port {there}; --port={here} is not used")
-        note(f"bastion cancel {job} ends it")
+            note(f"it runs on this machine, on port {there}; --port={here} is ignored")
+        note(f"to end it: bastion cancel {job}")
         return exits.OK
-    note(f"Ctrl-C closes the way, and bastion ssh {job} --forward={there}:{here} opens it again")
-    note(f"the notebook goes on until it is idle; bastion cancel {job} ends it")
+    note(f"Ctrl-C closes the tunnel; to reopen it: bastion ssh {job} --forward={there}:{here}")
+    note(f"the notebook keeps running until it is idle; to end it: bastion cancel {job}")
     become(way)

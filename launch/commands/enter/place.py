@@ -9,9 +9,9 @@ from launch.grammar.parser import Parser, number
 def add_place(parser: Parser) -> None:
     """Add the arguments that name a host of a job."""
     parser.add_argument(
-        "job", metavar="JOB[/REPLICA]", help="an id or a name, and which replica (0 by default)"
+        "job", metavar="JOB[/REPLICA]", help="a job id or name, and the replica (default: 0)"
     )
-    number(parser, "--host", "of the replica, where it is a slice of several (0 by default)")
+    number(parser, "--host", "host of the replica, if it is a slice of several hosts (default: 0)")
 
 
 def place_of(written: str) -> tuple[str, int]:
@@ -23,5 +23,5 @@ def place_of(written: str) -> tuple[str, int]:
     """
     name, _, replica = written.partition("/")
     if replica and not replica.isdecimal():
-        raise UsageError(f"{replica!r} is not a replica; the first is 0, as in {name}/0")
+        raise UsageError(f"{replica!r} is not a replica; must be a number from 0, such as {name}/0")
     return name, int(replica or 0)

@@ -22,9 +22,9 @@ def register(verbs: Verbs) -> None:
         "ssh",
         enter,
         text=(
-            "With OpenSSH, gcloud or the AWS command line, as the job's machine asks for: they use"
-            " your own identity and keys. A command after -- is run there in place of a shell;"
-            " bastion exec runs one in the job's own place."
+            "Uses OpenSSH, gcloud or the AWS CLI, whichever the job's machine needs, with your own"
+            " identity and keys. A command after -- runs on the machine instead of a shell. To run"
+            " one in the job's environment, use bastion exec."
         ),
         example="""\
 bastion ssh trainer
@@ -36,7 +36,7 @@ bastion ssh trainer --forward=6006""",
     text(
         parser,
         "--forward",
-        "make a port of the machine one of this machine, until Ctrl-C",
+        "forward a port of the machine to this machine until Ctrl-C",
         metavar="THERE[:HERE]",
     )
     switch(parser, "--print", "print the command instead of running it")
@@ -49,12 +49,12 @@ def enter(args: argparse.Namespace) -> int:  # noqa: RET503 - it becomes another
         name, replica=replica, host=args.host or 0, project=args.project_id
     )
     if args.forward and args.command:
-        raise UsageError("--forward: gives a port, and a command after -- is for a shell; give one")
+        raise UsageError("--forward cannot be combined with a command after --; give only one")
     if args.forward:
         there, here = ports(args.forward)
         words = way.forwarding(here, there)
         if not words:
-            note(f"{name} runs on this machine: its port {there} is one of this machine already")
+            note(f"{name} runs on this machine, so its port {there} needs no forwarding")
             return exits.OK
         note(f"port {there} of {name}'s machine is http://localhost:{here} until Ctrl-C")
     elif args.command:
@@ -69,15 +69,17 @@ def enter(args: argparse.Namespace) -> int:  # noqa: RET503 - it becomes another
 
 def ports(written: str, flag: str = "--forward") -> tuple[int, int]:
     """
-    The port of the machine, and the one it becomes here.
+    Return the port of the machine, and the local port for it.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is not a port.
     """
     there, _, here = written.partition(":")
     here = here or there
     if not (there.isdecimal() and here.isdecimal()) or not 0 < max(int(there), int(here)) < 65536:
-        raise UsageError(f"{flag}: {written!r} is not a port; such as 6006, or 6006:16006")
+        raise UsageError(
+            f"{flag}: {written!r} is not a port; must be a number such as 6006, or 6006:16006"
+        )
     return int(there), int(here)
 
 
@@ -90,7 +92,7 @@ def become(words: tuple[str, ...]) -> NoReturn:
     """
     if shutil.which(words[0]) is None:
         raise UsageError(
-            f"{words[0]} is not installed, and machines of this pool are reached by it",
-            hint=f"install it, or run where it is: {shlex.join(words)}",
+            f"{words[0]} is not installed, and is needed to reach machines of this pool",
+            hint=f"install it, or run this where it is installed: {shlex.join(words)}",
         )
     os.execvp(words[0], words)  # noqa: S606 - the user's own tool, for the user
