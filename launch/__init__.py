@@ -1,12 +1,12 @@
 """
-The command line: one verb a function, each a few lines on top of `bastion.Client`.
+The command line: one function per verb, each a few lines on top of `bastion.Client`.
 
-In comes a list of words; out go data on stdout, everything else on stderr, and an exit code. Read
-`cli` (from words to an exit code; `start` loads it), `verbs` (the tree of verbs), `session` (what
-the verbs share), then the verb in `commands/`. `grammar/` parses words, `submission/` makes a
-launch of them, and `screen/` prints. `settings` finds the bastion that is meant, `errors` and
-`exits` say how it ended, `reference` writes the page of reference, and `demo/` is what
-`bastion demo` plays.
+Input is a list of words; output is data on stdout, everything else on stderr, and an exit code.
+Read `cli` (from words to an exit code; `start` loads it), `verbs` (the tree of verbs), `session`
+(what the verbs share), then the verb in `commands/`. `grammar/` parses words, `submission/` builds
+a launch from them, and `screen/` prints. `settings` finds the bastion to use, `errors` and `exits`
+report how the command ended, `reference` generates the reference page, and `demo/` is what
+`bastion demo` runs.
 
-`handbook` is the documentation that comes along.
+`handbook` finds the documentation that ships with the program.
 """

@@ -23,7 +23,7 @@ from launch.verbs import build, first_page
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command line, this process's own by default; the exit code."""
+    """Run one command line, this process's own by default; return the exit code."""
     if not _has_streams():
         return exits.FAILED
     words = list(sys.argv[1:] if words is None else words)
@@ -37,15 +37,15 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def run(words: Sequence[str], command: list[str] | None) -> int:
     """
-    Parse `words` and do what they say.
+    Parse `words` and run the verb.
 
     Args:
-        words: What stands before `--`.
+        words: The words before `--`.
         command: The user's command after it, or None without one.
 
     Raises:
-        UsageError: They do not fit the grammar.
-        BastionError: It could not be done.
+        UsageError: The words do not fit the grammar.
+        BastionError: The verb failed.
     """
     refuse_bytes(words)
     refuse_empty(words)
@@ -58,16 +58,16 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         return _print_version()
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
-        raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
+        raise UsageError(f"{name} must follow the verb", hint=f"bastion VERB {name} ...")
     _refuse_unknown_verb(words, command or (), typed)
     _, verbs = build(words[0])
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
-    if {"-h", "--help"} & set(words[1:]):  # which intermixed parsing would show by halves
+    if {"-h", "--help"} & set(words[1:]):  # intermixed parsing would print only half of it
         verb.print_help()
         return exits.OK
-    # Intermixed: `cancel one --json two` means two jobs, which argparse alone does not see.
+    # Intermixed, because plain argparse does not read `cancel one --json two` as two jobs.
     args, unknown = verb.parse_known_intermixed_args(words[1:])
-    # An unknown flag with a space in its value is a word to argparse.
+    # Argparse takes an unknown flag with a space in its value for a word.
     first = (getattr(args, "source", None) or [""])[0]
     _refuse_unknown(verb, [*unknown, *([first] if first.startswith("-") else [])])
     if command and not verb.behind:
@@ -78,7 +78,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     return done
 
 
-# The tables of foreign words are long, and only a command line that is wrong needs them.
+# The tables of foreign words are long, and only an invalid command line needs them.
 
 
 def _refuse_unknown_verb(
@@ -104,14 +104,14 @@ def _refuse_command(verb: Parser, command: Sequence[str]) -> None:
 
 
 def _has_streams() -> bool:
-    """Whether stdout is open; a closed stderr says nothing from here on."""
+    """Whether stdout is open. A closed stderr is replaced by /dev/null."""
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  # for as long as the process
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  # open until the process ends
     if sys.stdout is None:
-        tell("standard output is closed", "leave out >&-, or send it to a file or /dev/null")
+        tell("standard output is closed", "omit >&-, or redirect it to a file or /dev/null")
         return False
     if sys.stdout.errors == "strict" and isinstance(sys.stdout, TextIOWrapper):
-        # What a terminal of another encoding cannot show, as a name in Cyrillic, is escaped.
+        # Characters that the terminal's encoding lacks are escaped, such as a name in Cyrillic.
         sys.stdout.reconfigure(errors="backslashreplace")
     return True
 

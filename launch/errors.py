@@ -1,4 +1,4 @@
-"""Errors as users see them: a line, a hint and an exit code, without a traceback."""
+"""Errors as users see them: one line, a hint and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """
-    The command line itself is wrong.
+    The command line is invalid.
 
     Args:
         message: One line, no full stop.
@@ -36,7 +36,7 @@ def report(error: BaseException, *, debug: bool) -> int:
 
     Args:
         error: The error.
-        debug: Show the traceback too.
+        debug: Also show the traceback.
     """
     if debug:
         import traceback
@@ -64,7 +64,7 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name `path` in an error of the operating system: those of a write or a close name nothing."""
+    """Name `path` in an operating system error: errors of a write or a close name no file."""
     try:
         yield
     except OSError as error:
@@ -74,20 +74,20 @@ def named(path: Path) -> Iterator[None]:
 
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space, then try again",
-    errno.EDQUOT: "the disk quota is used up: free some space, then try again",
-    errno.EFBIG: "a limit on the size of files forbids it: ulimit -f shows that of this shell",
+    errno.EDQUOT: "the disk quota is exceeded: free some space, then try again",
+    errno.EFBIG: "the file would exceed the file size limit: check ulimit -f",
     errno.EROFS: "the filesystem is read-only: choose another place",
-    errno.EACCES: "this user may not: choose another place, or change its permissions",
+    errno.EACCES: "you have no permission: choose another place, or change its permissions",
 }
 
 
 def explained(error: OSError) -> tuple[str, str]:
-    """Return the message and the hint for an error of the operating system."""
+    """Return the message and the hint for an operating system error."""
     what = error.strerror or str(error)
-    if error.filename is None and error.errno == errno.ENOENT:  # no write has it
-        if what != os.strerror(errno.ENOENT):  # of `tempfile`, which has tried to write to each
-            return what, "free some space in one of them, or let TMPDIR name another folder"
-        return f"the current folder: {what}", "it was removed: change to one that is there"
+    if error.filename is None and error.errno == errno.ENOENT:  # no write raises it
+        if what != os.strerror(errno.ENOENT):  # from `tempfile`, which has tried each folder
+            return what, "free some space in one of them, or set TMPDIR to another folder"
+        return f"the current folder: {what}", "it was removed: change to an existing folder"
     where = error.filename or "standard output"
     return f"{where}: {what}", _HINTS.get(error.errno or 0, "")
 
@@ -97,8 +97,8 @@ def _report_failure(error: BaseException) -> int:
 
     if not isinstance(error, errors.BastionError):
         tell(
-            f"this is a mistake in bastion: {type(error).__name__}: {in_one_line(str(error))}",
-            "" if "--debug" in sys.argv else "run it again with --debug and report what it prints",
+            f"this is a bug in bastion: {type(error).__name__}: {in_one_line(str(error))}",
+            "" if "--debug" in sys.argv else "run it again with --debug and report the output",
         )
         return exits.FAILED
     for line in error.output:
@@ -125,11 +125,11 @@ def _report_failure(error: BaseException) -> int:
 
 
 _PLAIN = ("SpecError", "RefusedError", "NotFoundError", "TimedOutError")
-"""Their messages name the field, the rule, the thing or the job; a page has nothing to add."""
+"""Errors whose messages say everything that their page says."""
 
 
 def _page(error: Exception) -> str:
-    """Return the page that says more about an error, or nothing."""
+    """Return the name of the page about an error, or empty."""
     from launch.handbook import find_page
 
     named = (kind.__name__ for kind in type(error).__mro__)
@@ -138,5 +138,5 @@ def _page(error: Exception) -> str:
 
 
 def _stop_printing() -> None:
-    """Keep the interpreter from complaining about the broken pipe once more at exit."""
+    """Keep the interpreter from reporting the broken pipe again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

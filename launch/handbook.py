@@ -1,8 +1,8 @@
 """
-The pages of documentation that come with the program: `bastion help NAME` prints one.
+The documentation pages that ship with the program: `bastion help NAME` prints one.
 
-A page is named as its file is: an error, a reason, a guide, a page of reference. Names are compared
-without case, dashes and underscores.
+A page has the name of its file: an error, a reason, a guide or a reference page. Case, dashes and
+underscores do not matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHECKOUT = Path(__file__).parents[1] / "docs"
 
 
 def pages() -> Mapping[str, Path]:
-    """Return every page by name, those of errors and reasons first."""
+    """Return every page by name, errors and reasons first."""
     top = _top()
     found = [page for folder in _FOLDERS for page in sorted((top / folder).glob("*.md"))]
     return {page.stem: page for page in found if page.stem != "README"}
@@ -28,7 +28,7 @@ def _top() -> Path:
 
 
 def find_page(name: str) -> Path | None:
-    """Return the page of that name, or None; `errors` and `reasons` are the lists of these."""
+    """Return the page of that name, or None; `errors` and `reasons` are the lists of them."""
     wanted = _plain(name)
     if wanted in _LISTED:
         return _top() / wanted / "README.md"

@@ -1,7 +1,7 @@
 """
 The bastion, user and project of a command: flags override environment and active profile.
 
-`bastion.profile` reads environment and profiles; here flags are applied, and profiles are written.
+`bastion.profile` reads the environment and profiles. This file applies flags and writes profiles.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:
 
     Args:
         root: `--root`.
-        bastion: `--bastion`: a profile's name, or the folder beside the active profile's root.
+        bastion: `--bastion`: a profile, or the name of a folder next to the active profile's root.
         user: `--user_id`.
         project: `--project_id`.
 
     Raises:
-        UsageError: `--bastion` names no profile and no folder.
+        UsageError: `--bastion` names neither a profile nor a folder.
     """
     settings = read_settings()
     found = over_environment(settings.profile)
@@ -101,7 +101,7 @@ def _of_bastion(name: str, settings: Settings, root: str) -> Profile:
     if not beside:
         known = ", ".join(settings.profiles) or "none"
         raise UsageError(
-            f"--bastion: no profile is called {name!r}, profiles are {known}",
+            f"--bastion: no profile is named {name!r}; profiles are {known}",
             hint=f"bastion config set --profile={name} root=URL",
         )
     parent = as_url(beside).rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""Where the installed command begins and ends: quickly, and with a quiet Ctrl-C."""
+"""Start and end of the installed command: fast, and quiet on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import sys
 
 COLLECT_AFTER = 100_000
 """
-Objects between two searches for garbage, in place of Python's 700.
+Allocations between two garbage collections, instead of Python's 700.
 
-Ten thousand jobs are hundreds of thousands of objects that all live until the end: looking through
-them again and again took a quarter of the time of `bastion list`.
+Ten thousand jobs are hundreds of thousands of objects that live until the end. Scanning them over
+and over took 25 % of the time of `bastion list`.
 """
 
 
 def start() -> int:
-    """Load the command line and run this process's; the exit code."""
-    gc.set_threshold(COLLECT_AFTER)  # at once: loading modules makes objects too
+    """Load the command line and run this process's words; return the exit code."""
+    gc.set_threshold(COLLECT_AFTER)  # first, because loading modules allocates objects too
     try:
         from launch.cli import main
     except KeyboardInterrupt:
@@ -29,7 +29,7 @@ def start() -> int:
 
 
 def _interrupted() -> int:
-    """End as any other tool does that is interrupted: our own report cannot tell of it yet."""
+    """End like any interrupted program: our own report is not loaded yet."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -39,11 +39,11 @@ def _interrupted() -> int:
 
 def end(code: int) -> None:
     """
-    End this process with `code`, or return where Python has to end it itself.
+    End this process with `code`, or return if Python has to end it.
 
-    Python frees every object and module one by one, which takes a quarter of a short command; the
-    system frees them all at once. What was registered with `atexit` is done. Threads that have to
-    be waited for, and output that cannot be written, are left to Python.
+    Python frees every object and module one by one, which takes 25 % of a short command; the
+    system frees them all together. Functions registered with `atexit` run. Python handles threads
+    that it must wait for, and output that cannot be written.
     """
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
@@ -51,7 +51,7 @@ def end(code: int) -> None:
     atexit._run_exitfuncs()
     try:
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # it was closed before the start
+            if stream is not None:  # closed before the start
                 stream.flush()
     except (OSError, ValueError):
         return

@@ -92,11 +92,11 @@ def test_a_local_bastion_ends_though_its_bucket_was_deleted(
         shutil.rmtree(tmp_path / "trash", ignore_errors=True)
         refused = bastion("up")
         assert refused.returncode == 2
-        assert "what served it is still here" in refused.stderr
+        assert "its bastion or machines still run here" in refused.stderr
     finally:
         down = bastion("down", "--yes")
     assert down.returncode == 0, down.stderr
-    assert "what served it has ended: 1 bastion and 1 machine" in down.stderr
+    assert "stopped 1 bastion and 1 machine that served it" in down.stderr
     assert not alive(tmp_path)
     assert bastion("up").returncode == 0
     assert bastion("down").returncode == 0

@@ -26,7 +26,7 @@ GOOGLE = ("gcloud", "auth", "login", "--update-adc")
     ],
 )
 def test_each_cloud_has_a_program(root: str, repo: str, wanted: list[tuple[str, ...]]) -> None:
-    """Google's registry is logged in to with the bucket; a folder takes no login."""
+    """Google's registry is logged in to with the bucket; a folder needs no login."""
     assert logins(root, repo) == wanted
 
 
@@ -37,8 +37,8 @@ def test_its_exit_code_is_ours(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     assert (missing.code, missing.err.splitlines()) == (
         2,
         [
-            "error: aws is not installed, and the cloud is logged in to by it",
-            "hint: install it, or run where it is: aws sso login",
+            "error: aws is not installed, and is needed to log in to the cloud",
+            "hint: install it, or run this where it is installed: aws sso login",
         ],
     )
     program = tmp_path / "aws"

@@ -794,7 +794,7 @@ def test_a_mistake_of_ours_is_no_traceback(run: Run, bucket: Bucket) -> None:
     publish(bucket.store, "queue", {"jobs": [{"id": "a", "name": "a"}]})
     ran = run("list")
     assert ran.code == 1
-    assert ran.err.startswith("error: this is a mistake in bastion: KeyError: ")
+    assert ran.err.startswith("error: this is a bug in bastion: KeyError: ")
     assert "Traceback" not in ran.err
     assert "Traceback" in run("list", "--debug").err
 

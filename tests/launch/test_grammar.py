@@ -331,13 +331,13 @@ def test_help_prints_a_page_by_name(run: Run) -> None:
     assert (unknown.code, unknown.err.splitlines()) == (
         2,
         [
-            "error: neither a verb nor a page is called 'nonsense'",
-            "hint: bastion --help lists the verbs, bastion help pages the pages",
+            "error: no verb or page is named 'nonsense'",
+            "hint: bastion --help lists all verbs; bastion help pages lists all pages",
         ],
     )
     refused = run("help", "Fragmentd")
     assert refused.code == 2
-    assert refused.err.splitlines()[1] == "hint: bastion help Fragmented"
+    assert refused.err.splitlines()[1] == "hint: did you mean: bastion help Fragmented"
 
 
 def test_the_usage_of_a_verb_says_what_it_takes(run: Run) -> None:
@@ -381,8 +381,8 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["sky", "--help"], "unknown verb 'sky'", "bastion --help"),
         (["simulate", "--jobs-per-hour", "1"], "unknown flag --jobs_per_hour",
          "here it is --load=N"),
-        (["config", "activate"], "config activate: which profile?",
-         "bastion config list shows them"),
+        (["config", "activate"], "config activate: no profile given",
+         "to see them: bastion config list"),
         (["sky", "launch", "train.py"], "unknown verb 'sky'",
          "bastion launch --code=. -- python3 train.py"),
         (["sky", "launch", "--gpus", "H100:1", "train.py", "8"], "unknown verb 'sky'",
@@ -442,8 +442,8 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["sky", "storage", "ls"], "unknown verb 'sky'",
          "there is none yet; instead: a job reads buckets itself, and bastion fetch JOB brings"
          " what it kept in BASTION_OUTPUT_DIR"),
-        (["config", "set", "private_bucket=gs://b"], "config set: private_bucket: unknown",
-         "one bucket has jobs, logs and quotas: bastion config set root=gs://b"),
+        (["config", "set", "private_bucket=gs://b"], "config set: private_bucket: unknown key",
+         "one bucket holds jobs, logs and quotas: bastion config set root=gs://b"),
         (["scancel", "-u", "ada"], "unknown verb 'scancel'", "bastion cancel --mine"),
         (["scancel", "--name=train"], "unknown verb 'scancel'", "bastion cancel train"),
         (["scancel", "12_3", "13_[0-2]"], "unknown verb 'scancel'", "bastion cancel 12.3 13.0-2"),
@@ -577,7 +577,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "--priority: 'high' is not a whole number", "bastion launch --help"),
         (["list", "--output=jsn"], "--output: 'jsn' is unknown, allowed are json, name, table,"
          " wide, nearest is json", "bastion list --help"),
-        (["--root=gs://b/r", "list"], "--root stands before the verb", "bastion VERB --root ..."),
+        (["--root=gs://b/r", "list"], "--root must follow the verb", "bastion VERB --root ..."),
         (["launch"], "nothing to run: give a command after --, a launch file (.toml), a script"
          " that submits launches itself (.py)", "bastion launch --help"),
         (["launch", "python3", "train.txt"],

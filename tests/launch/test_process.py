@@ -336,5 +336,5 @@ def test_a_current_folder_that_is_gone_is_told(bucket: Bucket, tmp_path: Path) -
     assert ran.returncode == 1
     assert ran.stderr == (
         "error: the current folder: No such file or directory\n"
-        "hint: it was removed: change to one that is there\n"
+        "hint: it was removed: change to an existing folder\n"
     )

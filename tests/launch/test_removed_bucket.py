@@ -15,8 +15,8 @@ from tests.launch.command_line import Run
 @pytest.mark.parametrize(
     ("is_gone", "told"),
     [
-        (False, "is gone, and what served it is still here"),
-        (True, "is gone, and the folders of its machines stand here"),
+        (False, "is gone, and its bastion or machines still run here"),
+        (True, "is gone, and the folders of its machines are still here"),
     ],
 )
 def test_what_is_left_of_a_removed_bucket_is_told(is_gone: bool, told: str, tmp_path: Path) -> None:
@@ -32,15 +32,15 @@ def test_what_is_left_of_a_removed_bucket_is_told(is_gone: bool, told: str, tmp_
             (tmp_path / "bucket").as_uri(), tmp_path / "machines", is_own=True
         )
     assert str(refused.value).endswith(told)
-    assert refused.value.hint.endswith("otherwise bastion down, then bastion up")
+    assert refused.value.hint.endswith("otherwise run bastion down, then bastion up")
 
 
 def test_down_of_a_root_where_nothing_ever_was_is_not_found(run: Run, tmp_path: Path) -> None:
     """Its name is most likely mistyped; what a bucket that is gone has left is set aside once."""
     mistyped, machines = tmp_path / "buckt", tmp_path / "machines"
     down = ("down", f"--root={mistyped}", f"--machines_dir={machines}")
-    never = f"error: no bucket is in {mistyped}, and nothing of one is here\n"
-    hint = "hint: --root names the folder that bastion up was given\n"
+    never = f"error: there is no bucket in {mistyped}, and nothing here served one\n"
+    hint = "hint: set --root to the folder that you gave to bastion up\n"
     assert run(*down) == (exits.NOT_FOUND, "", never + hint)
     folder = machines / "here" / "here-0"
     folder.mkdir(parents=True)
@@ -49,5 +49,5 @@ def test_down_of_a_root_where_nothing_ever_was_is_not_found(run: Run, tmp_path: 
     (folder / "gone").touch()
     left = run(*down)
     assert left.code == 0
-    assert left.err.startswith(f"the bucket in {mistyped} is gone, and nothing of it runs here\n")
+    assert left.err.startswith(f"the bucket in {mistyped} is gone, and nothing here serves it\n")
     assert run(*down).code == exits.NOT_FOUND

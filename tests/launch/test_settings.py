@@ -64,7 +64,7 @@ def test_a_bastion_that_nothing_leads_to_is_told() -> None:
     write_profile("home", {"user": "ada"}, activate=False)
     with pytest.raises(UsageError) as caught:
         choose(bastion="other")
-    assert str(caught.value) == "--bastion: no profile is called 'other', profiles are home"
+    assert str(caught.value) == "--bastion: no profile is named 'other'; profiles are home"
     assert caught.value.hint == "bastion config set --profile=other root=URL"
 
 
@@ -131,7 +131,7 @@ def test_config_sets_lists_shows_and_activates(run: Run, monkeypatch: pytest.Mon
         (["set"], "config set: nothing to set"),
         (["set", "root"], "config set: 'root' is not KEY=TEXT"),
         (["set", "rot=x"], "config set: rot: unknown, nearest is root"),
-        (["activate", "x"], "config activate: no profile is called 'x', profiles are none"),
+        (["activate", "x"], "config activate: no profile is named 'x'; profiles are none"),
     ],
 )
 def test_config_refuses_what_it_does_not_know(words: list[str], error: str, run: Run) -> None:

@@ -164,7 +164,7 @@ def test_a_mistake_in_a_policy_is_a_users_error(run: Run, tmp_path: Path) -> Non
     ran = run(*SMALL, "--jobs=12", f"--policy={policy}:Mine")
     assert ran.code == 2
     assert f"{policy}:3: AttributeError" in ran.err and "(job job-0)" in ran.err
-    assert "mistake in bastion" not in ran.err
+    assert "bug in bastion" not in ran.err
 
 
 def test_jobs_and_distributions_are_written_as_json(run: Run, tmp_path: Path) -> None:

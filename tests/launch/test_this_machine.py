@@ -115,7 +115,7 @@ def test_a_machine_without_room_for_temporary_files_is_said(bucket: Bucket, tmp_
     )
     told, hint = ran.stderr.splitlines()
     assert told.startswith("error: No usable temporary directory found in ['/tmp', ")
-    assert hint == "hint: free some space in one of them, or let TMPDIR name another folder"
+    assert hint == "hint: free some space in one of them, or set TMPDIR to another folder"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing can be made in /proc")
@@ -151,7 +151,7 @@ def test_a_limit_on_files_leaves_nothing_of_a_bucket(tmp_path: Path) -> None:
     )
     assert ran.stderr.splitlines() == [
         f"error: --root: nothing can be written into {tmp_path}/bucket: File too large",
-        "hint: a limit on the size of files forbids it: ulimit -f shows that of this shell",
+        "hint: the file would exceed the file size limit: check ulimit -f",
     ]
     assert not (tmp_path / "bucket").exists()
 
@@ -202,7 +202,7 @@ def test_two_dashes_are_a_value_like_another(words: list[str], told: str, run: R
     ("words", "told"),
     [
         (["pool", "--for=nan"], "--for: only pool warm takes it"),
-        (["config", "list", "--profile=x"], "--profile: it is of config set, not of config list"),
+        (["config", "list", "--profile=x"], "--profile: only config set takes it, not config list"),
     ],
 )
 def test_a_flag_that_would_do_nothing_is_refused(words: list[str], told: str, run: Run) -> None:

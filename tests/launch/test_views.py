@@ -284,7 +284,9 @@ def test_jobs_are_cancelled_by_what_they_are(run: Run, bucket: Bucket) -> None:
         assert run("cancel", "-q", "--state=queued").out.split() == ["mine-0123456789"]
         assert run("cancel", "-q", "--mine").out.split() == ["mine-0123456789", "runs-0123456789"]
         assert len(run("cancel", "-q", "--all", "-p", "blue").out.split()) == 3
-    assert run("cancel", "--mine", "--state=held").err == "nothing to do: no matching job is active\n"
+    assert (
+        run("cancel", "--mine", "--state=held").err == "nothing to do: no matching job is active\n"
+    )
 
 
 def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: Path) -> None:

@@ -1,10 +1,7 @@
 """
-Verbs about this machine alone: profiles (`config`), `help_page`, and scripts for the
-shell (`completion`); `local_jobs`, what `down` would stop; and `removed_bucket`, `down` where the
-bucket is gone.
+Verbs about this machine only: profiles (`config`), `help_page`, shell scripts (`completion`), and
+`auth`, which logs in to a cloud with the cloud's own program. None of them contacts a bastion.
 
-None of them speaks with a bastion.
-
-`auth` logs in to a cloud by its own program; `local_bastion` and `local_machines` are what `bastion
-up` has started.
+`local_bastion` and `local_machines` are what `bastion up` starts, `local_jobs` what `bastion down`
+would stop, and `removed_bucket` handles `bastion down` if the bucket is gone.
 """

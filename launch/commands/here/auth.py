@@ -1,4 +1,4 @@
-"""`bastion auth`: log in to the cloud of a bastion's bucket, by the cloud's own program."""
+"""`bastion auth`: log in to the cloud of a bastion's bucket, with the cloud's own program."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "auth",
         auth,
-        text="By gcloud or the AWS command line, whose credentials every command here uses. Docker"
-        " gets them too where the profile's image_repo is one of Google's.",
+        text="Uses gcloud or the AWS CLI, whose credentials all other verbs use. Also configures"
+        " Docker if the profile's image_repo is a Google registry.",
         example="bastion auth",
     )
     switch(parser, "--print", "print the commands instead of running them")
@@ -33,7 +33,7 @@ def auth(args: argparse.Namespace) -> int:
     profile = Session(args).profile
     commands = logins(profile.root, profile.image_repo)
     if not commands:
-        note(f"{profile.root} is a folder, and takes no login")
+        note(f"{profile.root} is a folder and needs no login")
     for words in commands:
         if args.print:
             print(shlex.join(words))
@@ -44,7 +44,7 @@ def auth(args: argparse.Namespace) -> int:
 
 def logins(root: str, image_repo: str) -> list[tuple[str, ...]]:
     """
-    Return the commands that log in to the cloud of `root` and to its registry of images.
+    Return the commands that log in to the cloud of `root` and to its image registry.
 
     Raises:
         SpecError: `root` names no store.
@@ -67,7 +67,7 @@ def logins(root: str, image_repo: str) -> list[tuple[str, ...]]:
 def _ran(words: tuple[str, ...]) -> int:
     if shutil.which(words[0]) is None:
         raise UsageError(
-            f"{words[0]} is not installed, and the cloud is logged in to by it",
-            hint=f"install it, or run where it is: {shlex.join(words)}",
+            f"{words[0]} is not installed, and is needed to log in to the cloud",
+            hint=f"install it, or run this where it is installed: {shlex.join(words)}",
         )
     return subprocess.run(words, check=False).returncode

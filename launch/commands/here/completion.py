@@ -17,7 +17,7 @@ def register(verbs: Verbs) -> None:
         "completion",
         partial(show, verbs.parsers),
         connects=False,
-        text="Verbs and flags complete without starting Python; jobs through bastion list -q.",
+        text="Completes verbs and flags without starting Python, and jobs with bastion list -q.",
         example='eval "$(bastion completion bash)"',
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")

@@ -1,4 +1,4 @@
-"""Profiles: which bastion, user and project hold when no flag says."""
+"""Profiles: the bastion, user and project to use if no flag names them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from launch.settings import chosen, write_profile
 
 ACTIONS = ("list", "show", "activate", "set", "check")
 _FLAGS = {"project_id": "project", "user_id": "user"}
-"""Flags of the same meaning, by which a key may be called too."""
-_ONE_BUCKET = "one bucket has jobs, logs and quotas: bastion config set root=TEXT"
-_OF_A_POOL = "leave it out: a pool says it, in the bucket's config/bastion.toml"
+"""Names of flags that are accepted as keys with the same meaning."""
+_ONE_BUCKET = "one bucket holds jobs, logs and quotas: bastion config set root=TEXT"
+_OF_A_POOL = "omit it: each pool sets it, in the bucket's config/bastion.toml"
 _THEIRS = {
     **dict.fromkeys(("bucket", "private_bucket", "permanent_bucket", "ttl_bucket"), _ONE_BUCKET),
     "docker_repo": "bastion config set image_repo=TEXT",
-    "default_dockerfile": "an image is named by each launch: --bundler_spec=dockerfile=TEXT",
+    "default_dockerfile": "each launch sets it: --bundler_spec=dockerfile=TEXT",
     "service_account_email": "bastion config set identity=TEXT",
     **dict.fromkeys(("network", "subnetwork", "region", "reservation"), _OF_A_POOL),
-    "labels": "leave it out: a profile is chosen by its name, bastion config activate NAME",
+    "labels": "omit it: a profile is selected by name, bastion config activate NAME",
 }
-"""Settings of AXLearn's CLI, and what serves here. Source: its `.axlearn.default.config`."""
+"""Settings of AXLearn's CLI, and ours for them. Source: its `.axlearn.default.config`."""
 
 
 def register(verbs: Verbs) -> None:
@@ -44,8 +44,8 @@ def register(verbs: Verbs) -> None:
         "config",
         config,
         prints=True,
-        text=f"set takes KEY=TEXT; keys are {', '.join(KEYS)}. check names every problem of a file"
-        " that is to become the bucket's config/bastion.toml.",
+        text=f"set takes KEY=TEXT; keys are {', '.join(KEYS)}. check reports every problem in a"
+        " file that is to become the bucket's config/bastion.toml.",
         example="""\
 bastion config set --profile=work root=gs://bucket/shared-bastion project=project1
 bastion config activate work
@@ -53,7 +53,7 @@ bastion config check bastion.toml""",
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("words", nargs="*", metavar="WORD", help="a profile, KEY=TEXT, or a file")
-    text(parser, "--profile", "which one to set; the active one by default", metavar="NAME")
+    text(parser, "--profile", "profile to set (default: the active one)", metavar="NAME")
 
 
 def config(args: argparse.Namespace) -> int:
@@ -67,8 +67,8 @@ def config(args: argparse.Namespace) -> int:
     }
     if args.profile and args.action != "set":
         raise UsageError(
-            f"--profile: it is of config set, not of config {args.action}",
-            hint="--bastion=NAME uses another profile",
+            f"--profile: only config set takes it, not config {args.action}",
+            hint="to use another profile: --bastion=NAME",
         )
     return actions[args.action](Session(args))
 
@@ -105,11 +105,11 @@ def _activate(session: Session) -> int:
     known = ", ".join(settings.profiles) or "none"
     if not name:
         raise UsageError(
-            f"config activate: which profile? profiles are {known}",
-            hint="bastion config list shows them",
+            f"config activate: no profile given; profiles are {known}",
+            hint="to see them: bastion config list",
         )
     if name not in settings.profiles:
-        raise UsageError(f"config activate: no profile is called {name!r}, profiles are {known}")
+        raise UsageError(f"config activate: no profile is named {name!r}; profiles are {known}")
     write_profile(name, {}, activate=True)
     if session.out.format == "json":
         session.out.json({"profile": name, "active": True})
@@ -118,14 +118,14 @@ def _activate(session: Session) -> int:
 
 
 def _check(session: Session) -> int:
-    """Name every problem of a file of pools, secrets and webhooks."""
+    """Report every problem in a file of pools, secrets and webhooks."""
     from bastion.errors import SpecError
     from bastion.service.config.inventory import inventories_of, whole_config
     from bastion.service.config.pool_config import parse_config
 
     name = " ".join(session.args.words)
     if not name:
-        raise UsageError("config check: which file?", hint="bastion config check bastion.toml")
+        raise UsageError("config check: no file given", hint="bastion config check bastion.toml")
     text = _text_of(Path(name))
     beside = {each: Path(name).parent / each for each in inventories_of(text)}
     here = {"config/bastion.toml": name}
@@ -154,7 +154,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # as a bastion reads it
     except UnicodeDecodeError:
-        raise UsageError(f"{path}: is not text in UTF-8") from None
+        raise UsageError(f"{path}: is not UTF-8 text") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
 
@@ -169,7 +169,7 @@ def _set(session: Session) -> int:
         key = _FLAGS.get(key, key)
         if key in _THEIRS:
             ours = _THEIRS[key].replace("TEXT", text or "TEXT")
-            raise UsageError(f"config set: {key}: unknown", hint=ours)
+            raise UsageError(f"config set: {key}: unknown key", hint=ours)
         if key not in KEYS:
             raise unknown_key(f"config set: {key}", key)
         values[key] = _root(text) if key == "root" else text
@@ -184,7 +184,7 @@ def _set(session: Session) -> int:
 
 
 def _root(text: str) -> str:
-    """A root as a URL that can be opened: a path holds from every folder. Empty unsets it."""
+    """Return a root as a URL, so that a path works from every folder. Empty unsets it."""
     from bastion.store.open import checked
 
     url = as_url(text)

@@ -1,4 +1,4 @@
-"""Help as a verb, as git and kubectl have it, and the pages of documentation by name."""
+"""Help as a verb, as in git and kubectl, and the documentation pages by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
 from launch.handbook import find_page, pages
 
 _WIDEST = 100
-"""Columns of a page on a wide terminal: longer lines are hard to read."""
+"""The most columns of a page on a wide terminal: longer lines are hard to read."""
 
 
 def register(verbs: Verbs) -> None:
@@ -23,8 +23,8 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "help",
         partial(show, verbs.root, verbs.parsers),
-        text="A page is named as an error, a reason or a guide is; bastion help pages lists all,"
-        " bastion help errors and bastion help reasons say in a line each what these mean.",
+        text="A page has the name of an error, a reason or a guide. bastion help pages lists all"
+        " pages; bastion help errors and bastion help reasons explain each in one line.",
         connects=False,
         example="bastion help launch\nbastion help Fragmented\nbastion help errors",
     )
@@ -40,7 +40,7 @@ def show(root: Parser, parsers: Mapping[str, Parser], args: argparse.Namespace) 
         root.print_help()
     elif more and topic not in SEVERAL_VERBS:
         _refuse(" ".join(args.topic))
-    elif topic in SEVERAL_VERBS:  # what follows it is a word of the verb, as in `quota show`
+    elif topic in SEVERAL_VERBS:  # the words after it belong to the verb, as in `quota show`
         parsers[ALIASES.get(topic, topic)].print_help()
     elif topic == "pages":
         print("\n".join(pages()))
@@ -52,7 +52,7 @@ def show(root: Parser, parsers: Mapping[str, Parser], args: argparse.Namespace) 
 
 
 def _print_page(text: str) -> None:
-    """On a terminal as a person reads it, else as it is written."""
+    """Print a page, rendered on a terminal and as Markdown elsewhere."""
     if not sys.stdout.isatty():
         print(text, end="")
         return
@@ -65,7 +65,7 @@ def _print_page(text: str) -> None:
 
 def _refuse(topic: str) -> None:
     """
-    Refuse a topic that is neither a verb nor a page, with the nearest.
+    Refuse a topic that is neither a verb nor a page, and suggest the nearest.
 
     Raises:
         UsageError: Always.
@@ -74,9 +74,11 @@ def _refuse(topic: str) -> None:
 
     near = difflib.get_close_matches(topic, list(pages()), n=1)
     if near:
-        raise UsageError(f"no page is called {topic!r}", hint=f"bastion help {near[0]}")
+        raise UsageError(
+            f"no page is named {topic!r}", hint=f"did you mean: bastion help {near[0]}"
+        )
     nearest = hint_instead_of(topic.lower(), (), SEVERAL_VERBS)
     raise UsageError(
-        f"neither a verb nor a page is called {topic!r}",
-        hint=nearest or "bastion --help lists the verbs, bastion help pages the pages",
+        f"no verb or page is named {topic!r}",
+        hint=nearest or "bastion --help lists all verbs; bastion help pages lists all pages",
     )

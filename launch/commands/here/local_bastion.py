@@ -1,4 +1,4 @@
-"""A bastion that `bastion up` has started on this host: its process, its log, and its end."""
+"""A bastion that `bastion up` started on this host: its process, its log, and its end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from bastion.clock import Clock
 
 _STOP_S = 10.0
-"""How long it may take to give up the lead before it is killed, which harms nothing."""
+"""How long it can take to give up the lead before it is killed, which is harmless."""
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ")
 _TROUBLE = re.compile(r"warning: (?:store|views): (.*?)(?: \(hint: (.*)\))?")
-"""A line of its log that tells why nothing can be written, and what to do."""
+"""A line of its log that says why nothing can be written, and what to do."""
 
 
 class LocalBastion:
@@ -28,7 +28,7 @@ class LocalBastion:
 
     Args:
         root: URL of the bucket that it serves.
-        machines: Where its machines live.
+        machines: The folder of its machines.
         log: Its log is appended to this file.
     """
 
@@ -48,16 +48,16 @@ class LocalBastion:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The id of its process."""
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether its process is no more."""
+        """Whether its process has ended."""
         return self._process.poll() is not None
 
     def end(self) -> None:
-        """Ask it to give up the lead and exit; kill it if it does not."""
+        """Tell it to give up the lead and exit; kill it if it does not."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.has_ended:
                 return
@@ -65,7 +65,7 @@ class LocalBastion:
             until(self._clock, lambda: self.has_ended, _STOP_S)
 
     def complaint(self) -> tuple[str, str]:
-        """Return why it does not lead, as its log says it, and its hint; empty if it says none."""
+        """Return why it does not lead and the hint, from its log; empty if the log does not say."""
         lines = self._lines()
         errors = [at for at, line in enumerate(lines) if line.startswith("error: ")]
         if errors:
@@ -77,14 +77,14 @@ class LocalBastion:
         return (lines[-1] if lines and self.has_ended else ""), ""
 
     def trouble(self) -> tuple[str, str] | None:
-        """Return what its log says last of why it can write nothing, and the hint of that."""
+        """Return the last reason in its log why it cannot write anything, and its hint."""
         for line in reversed(self._lines()):
             if found := _TROUBLE.fullmatch(line):
                 return found[1], found[2] or ""
         return None
 
     def _lines(self) -> list[str]:
-        """What it has said since it was started, without the times."""
+        """The lines of its log since it was started, without times."""
         with self.log.open("rb") as file:
             file.seek(self._from_bytes)
             text = file.read().decode(errors="replace")

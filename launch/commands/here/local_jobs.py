@@ -1,4 +1,4 @@
-"""The jobs that hold machines of this host, which `bastion down` would stop."""
+"""The jobs on local machines of this host, which `bastion down` would stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def jobs_on(folders: Iterable[Path], store: ObjectStore) -> tuple[str, ...]:
     """
     Return the jobs that are alive on the machines in `folders`.
 
-    Root has them. A view is up to a second older, and a job that begins meanwhile is not in it.
+    They are read from root. A view is up to a second older and would miss a job that just started.
     """
     from bastion.errors import NotFoundError, RecordError
     from bastion.records.keys import layout
@@ -24,7 +24,7 @@ def jobs_on(folders: Iterable[Path], store: ObjectStore) -> tuple[str, ...]:
     try:
         found = store.read(layout.ROOT)
         jobs = decode_root(found.data).jobs if found is not None else {}
-    except (NotFoundError, RecordError):  # down ends the machines all the same
+    except (NotFoundError, RecordError):  # down ends the machines anyway
         return ()
     return tuple(
         job.id

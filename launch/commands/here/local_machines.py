@@ -20,8 +20,8 @@ class LocalMachines:
 
     Args:
         root: URL of the bucket.
-        folder: Where they live, perhaps beside those of other buckets.
-        is_own: Whether nothing but this bucket has machines there.
+        folder: The folder of the machines, possibly shared with other buckets.
+        is_own: Whether only this bucket has machines there.
     """
 
     def __init__(self, root: str, folder: Path, clock: Clock, *, is_own: bool) -> None:
@@ -31,7 +31,7 @@ class LocalMachines:
         self._is_own = is_own
 
     def standing(self) -> frozenset[Path]:
-        """Return the folders of the machines that are there."""
+        """Return the folders of the existing machines."""
         ours = self._folders()
         listed = {
             pool / machine.name
@@ -43,7 +43,7 @@ class LocalMachines:
 
     def end(self, folders: Iterable[Path]) -> None:
         """
-        End machines, and wait until nothing of them runs.
+        End machines, and wait until they have no processes.
 
         Raises:
             UsageError: They do not stop.
@@ -54,7 +54,7 @@ class LocalMachines:
             providers[folder.parent].delete(folder.name)
         if not until(self._clock, lambda: not wanted & self.standing(), ENDING_S):
             raise UsageError(
-                f"machines in {self._folder} do not stop", hint="bastion down, once more"
+                f"machines in {self._folder} do not stop", hint="run bastion down again"
             )
 
     def _folders(self) -> frozenset[Path]:

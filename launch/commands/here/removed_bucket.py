@@ -1,7 +1,7 @@
 """
-`bastion down` where the bucket is gone: what served it is found by what this machine knows of it.
+`bastion down` if the bucket is gone: this machine's own files say what served the bucket.
 
-The folders of its machines are set aside, so that a new bucket may begin in the same place.
+The folders of its machines are set aside, so that a new bucket can be created in the same place.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from bastion.clock import Clock
 
 ENDING_S = 90.0
-"""How long machines may take to stop what they run: its grace, and then some."""
+"""How long machines can take to stop their jobs: more than the grace period."""
 _LOOK_S = 0.1
 _EXIT_S = 10.0
-"""How long a bastion without a bucket may take to exit before it is killed, which harms nothing."""
+"""How long a bastion without a bucket can take to exit before it is killed; that is harmless."""
 _ASIDE = "of-removed-buckets"
 
 
@@ -33,18 +33,18 @@ def end_what_served(
     root: str, machines_dir: Path, clock: Clock, *, is_own: bool, is_sure: bool
 ) -> int:
     """
-    End the bastions and the machines of the bucket `root`, which is no more.
+    End the bastions and the machines of the bucket `root`, which no longer exists.
 
     Args:
-        root: URL of the folder that is gone, or holds no bucket.
-        machines_dir: Where its machines live.
+        root: URL of the folder that is gone or has no bucket.
+        machines_dir: The folder of its machines.
         clock: For waiting.
-        is_own: Whether nothing but this bucket has machines there.
-        is_sure: Also end machines that run something.
+        is_own: Whether only this bucket has machines there.
+        is_sure: Whether to end machines with running jobs too.
 
     Raises:
-        NotFoundError: Nothing here ever served it: its name is most likely mistyped.
-        UsageError: Its machines run something, and `is_sure` is false.
+        NotFoundError: Nothing here ever served it: its name is most likely misspelled.
+        UsageError: Its machines run jobs, and `is_sure` is false.
     """
     from bastion.agent.machine.stray_processes import find
     from bastion.errors import NotFoundError
@@ -55,35 +55,35 @@ def end_what_served(
     bastions = bastions_of(machines_dir, root)
     if not bastions and not machines:
         raise NotFoundError(
-            f"no bucket is in {path}, and nothing of one is here",
-            hint="--root names the folder that bastion up was given",
+            f"there is no bucket in {path}, and nothing here served one",
+            hint="set --root to the folder that you gave to bastion up",
         )
     standing = [folder for folder in machines if is_standing(folder)]
     busy = sum(bool(find(f"{os.path.realpath(folder / 'home')}:")) for folder in standing)
     if busy and not is_sure:
         raise UsageError(
             f"the bucket in {path} is gone, and jobs still run on {counted(busy, 'machine')}",
-            hint="bastion down --yes stops them; if its disk is only unmounted, mount it again",
+            hint="if its disk is only unmounted, mount it again; to stop them: bastion down --yes",
         )
     stop(bastions, clock)
     _end(root, standing, clock)
     aside = _set_aside(machines_dir, machines, clock)
     if bastions or standing:
         ended = f"{counted(len(bastions), 'bastion')} and {counted(len(standing), 'machine')}"
-        note(f"the bucket in {path} is gone; what served it has ended: {ended}")
+        note(f"the bucket in {path} is gone; stopped {ended} that served it")
     else:
-        note(f"the bucket in {path} is gone, and nothing of it runs here")
+        note(f"the bucket in {path} is gone, and nothing here serves it")
     if aside is not None:
-        note(f"  {aside} has the logs of those machines, and the files of their last jobs")
+        note(f"  {aside} has the logs of its machines and the files of their last jobs")
     return exits.OK
 
 
 def refuse_in_place_of_another(root: str, machines_dir: Path, *, is_own: bool) -> None:
     """
-    Return if nothing here served a bucket that was in the folder `root` before.
+    Refuse to create a bucket in place of a removed one that something here served.
 
     Raises:
-        UsageError: A bastion or a machine did: the bucket was removed, or its disk is not mounted.
+        UsageError: A bastion or a machine served it: it was removed, or its disk is not mounted.
     """
     from bastion.provider.serving import bastions_of, is_standing, machines_of
 
@@ -92,16 +92,20 @@ def refuse_in_place_of_another(root: str, machines_dir: Path, *, is_own: bool) -
     if serving or machines:
         path = unquote(urlsplit(root).path)
         lives = serving or any(map(is_standing, machines))
-        left = "what served it is still here" if lives else "the folders of its machines stand here"
+        left = (
+            "its bastion or machines still run here"
+            if lives
+            else "the folders of its machines are still here"
+        )
         raise UsageError(
             f"the bucket that was in {path} is gone, and {left}",
-            hint="if its disk is only unmounted, mount it again; otherwise bastion down, then"
+            hint="if its disk is only unmounted, mount it again; otherwise run bastion down, then"
             " bastion up",
         )
 
 
 def stop(bastions: tuple[int, ...], clock: Clock) -> None:
-    """End these processes of bastions: asked to, and killed if they do not."""
+    """Tell these bastion processes to end, and kill those that do not."""
     from bastion.provider.machine_folder import started
 
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -124,7 +128,7 @@ def _end(root: str, machines: list[Path], clock: Clock) -> None:
         return all(listed.get((at.parent, at.name), "gone") == "gone" for at in machines)
 
     if not until(clock, have_ended, ENDING_S):
-        raise UsageError("its machines do not stop", hint="bastion down, once more")
+        raise UsageError("its machines do not stop", hint="run bastion down again")
 
 
 def _set_aside(machines_dir: Path, machines: list[Path], clock: Clock) -> Path | None:
@@ -142,7 +146,7 @@ def _set_aside(machines_dir: Path, machines: list[Path], clock: Clock) -> Path |
 
 
 def until(clock: Clock, is_true: Callable[[], bool], limit_s: float) -> bool:
-    """Wait until something is true, `limit_s` at most; whether it is."""
+    """Wait at most `limit_s` until `is_true` holds; return whether it does."""
     end_at = clock.monotonic() + limit_s
     while not is_true():
         if clock.monotonic() > end_at:
