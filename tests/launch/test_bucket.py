@@ -34,10 +34,10 @@ def test_a_whole_bucket_is_told_to_be(run: Run, bucket: Bucket) -> None:
     root(bucket)
     ran = run("fsck")
     assert (ran.code, ran.out) == (0, "")
-    unread = "what ended before 7d ago is not read"
-    assert ran.err == f"{bucket.url} is whole: {len(RULES)} rules hold; {unread}\n"
+    unread = "jobs that ended more than 7d ago were not read"
+    assert ran.err == f"{bucket.url} is intact: all {len(RULES)} rules hold; {unread}\n"
     every = run("fsck", "--since=all")
-    assert every.err == f"{bucket.url} is whole: {len(RULES)} rules hold\n"
+    assert every.err == f"{bucket.url} is intact: all {len(RULES)} rules hold\n"
     assert run("fsck", "--since=soon").code == 2
 
 
@@ -71,7 +71,7 @@ def test_restore_shows_and_changes_nothing(run: Run, bucket: Bucket) -> None:
     assert ran.out.splitlines()[1].split()[:2] == [key, "7"]
     assert ran.err.splitlines() == [
         f"active in {key}: no job",
-        f"nothing was changed: bastion restore --snapshot={key} --yes does it",
+        f"nothing was changed; to restore: bastion restore --snapshot={key} --yes",
     ]
     shown = json.loads(run("restore", "--json").out)
     assert (shown["snapshot"], shown["plan"]["lost"]) == (key, [])
@@ -85,7 +85,7 @@ def test_restore_brings_a_lost_root_back(run: Run, bucket: Bucket) -> None:
     bucket.store.delete(layout.ROOT)
     ran = run("restore", "--yes")
     assert ran.code == 0
-    assert ran.err.splitlines()[-1] == f"{key} is back as commit 1000007: start the bastion"
+    assert ran.err.splitlines()[-1] == f"{key} was restored as commit 1000007: start the bastion"
     held = RootWriter(bucket.store, SystemClock()).read()
     assert held is not None
     assert held.root.epoch > 3
@@ -98,7 +98,7 @@ def test_restore_watches_whether_a_bastion_leads(run: Run, bucket: Bucket) -> No
     copy(bucket)
     ran = run("restore", "--yes")
     assert ran.code == 0
-    assert ran.err.startswith("watching for 0.25 s whether a bastion leads\n")
+    assert ran.err.startswith("checking for 0.25 s whether a bastion leads\n")
 
 
 def test_restore_without_copies_says_where_they_come_from(run: Run, bucket: Bucket) -> None:

@@ -52,7 +52,7 @@ def test_the_bastions_own_host_is_not_looked_at(run: Run, bucket: Bucket) -> Non
     begin(bucket, LOCAL)
     ran = run("doctor")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == ("pool here: is not listed; its machines are the bastion's own host\n")
+    assert ran.err == ("pool here: is not listed; its machines are on the bastion's own host\n")
 
 
 def test_hosts_of_which_none_answers_are_odd(run: Run, bucket: Bucket, tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_it_does_not_ask_where_no_user_can_answer() -> None:
 @pytest.mark.parametrize(
     ("own", "listed", "told"),
     [
-        (1, 0, "costs 10.00 an hour, by the prices in config/bastion.toml"),
-        (0, 1, "costs 10.00 an hour, by list prices (dollars, on demand), since config/bastion"),
-        (1, 1, "costs 20.00 an hour, by the prices in config/bastion.toml and list prices"),
+        (1, 0, "cost 10.00 per hour, by the prices in config/bastion.toml"),
+        (0, 1, "cost 10.00 per hour, by list prices (dollars, on demand), because config/bastion"),
+        (1, 1, "cost 20.00 per hour, by the prices in config/bastion.toml and list prices"),
     ],
 )
 def test_the_cost_of_orphans_says_whose_prices_these_are(

@@ -23,7 +23,7 @@ RUNNING, QUEUED = job_records.running(), job_records.queued()
 @pytest.mark.parametrize(
     ("job", "machine", "told"),
     [
-        (RUNNING, "m0-0", "error: 1 job would be stopped, and starts again after the next up"),
+        (RUNNING, "m0-0", "error: 1 job would be stopped, and starts again after bastion up"),
         (RUNNING, "m0-7", ""),
         (QUEUED, "m0-0", ""),
     ],
@@ -47,4 +47,4 @@ def test_a_job_that_no_view_tells_of_yet_is_counted(
     assert (folder / "gone").exists() is not bool(told)
     sure = run("down", "--yes", f"--machines_dir={tmp_path / 'machines'}")
     assert sure.code == 0
-    assert ("1 job that ran starts again after" in sure.err) is bool(told)
+    assert ("1 stopped job starts again after" in sure.err) is bool(told)

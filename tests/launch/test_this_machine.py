@@ -150,7 +150,7 @@ def test_a_limit_on_files_leaves_nothing_of_a_bucket(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.stderr.splitlines() == [
-        f"error: --root: nothing can be written into {tmp_path}/bucket: File too large",
+        f"error: --root: cannot write to {tmp_path}/bucket: File too large",
         "hint: the file would exceed the file size limit: check ulimit -f",
     ]
     assert not (tmp_path / "bucket").exists()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 SINCE = "7d"
-"""As old as an instruction that an agent obeys, or a request on its way, can be."""
+"""The highest age of an instruction that an agent obeys, or of a request in transit."""
 ALL = "all"
 
 
@@ -28,24 +28,24 @@ def register(verbs: Verbs) -> None:
         "fsck",
         check,
         prints=True,
-        text="It only reads, and may run while a bastion leads; each finding is checked a second"
-        " time. Of jobs that have ended it reads the latest; --since sets how far back. Exit code 1"
-        " when anything is wrong.",
+        text="Only reads, and can run while a bastion leads. Each finding is checked twice. Reads"
+        " only the most recent ended jobs; --since sets how far back. Exits with 1 if anything is"
+        " wrong.",
         example="bastion fsck\nbastion fsck --since=all --json",
     )
-    text(parser, "--since", "how far back to read what has ended; all: everything", metavar="TIME")
+    text(parser, "--since", "how far back to read ended jobs, or all (default: 7d)", metavar="TIME")
     parser.set_defaults(since=SINCE)
     parser = verbs.add(
         "restore",
         restore,
         prints=True,
-        text="Without --yes it shows the hourly copies and what one of them would mean, and changes"
-        " nothing. It refuses while a bastion leads, and keeps what it replaces.",
+        text="Without --yes, shows the hourly copies and what restoring one would change, and"
+        " changes nothing. Refuses while a bastion leads. Keeps the root that it replaces.",
         example="bastion restore\n"
         "bastion restore --snapshot=state/snap/2026-11-21/000000004711.json --yes",
     )
-    text(parser, "--snapshot", "which copy; the newest by default", metavar="KEY")
-    switch(parser, "--yes", "do it")
+    text(parser, "--snapshot", "copy to restore (default: the newest)", metavar="KEY")
+    switch(parser, "--yes", "restore the copy")
 
 
 def check(args: argparse.Namespace) -> int:
@@ -66,8 +66,12 @@ def check(args: argparse.Namespace) -> int:
     for rule in dict.fromkeys(finding.rule for finding in found):
         note(f"{rule}: {RULES[rule][0]}")
     if not found:
-        reach = "" if args.since == ALL else f"; what ended before {args.since} ago is not read"
-        note(f"{root} is whole: {len(RULES)} rules hold{reach}")
+        reach = (
+            ""
+            if args.since == ALL
+            else f"; jobs that ended more than {args.since} ago were not read"
+        )
+        note(f"{root} is intact: all {len(RULES)} rules hold{reach}")
     return exits.FAILED if found else exits.OK
 
 
@@ -88,10 +92,10 @@ def restore(args: argparse.Namespace) -> int:
         _show_copies(session, found)
         return exits.OK
     if found.patience_s:
-        note(f"watching for {found.patience_s:g} s whether a bastion leads")
+        note(f"checking for {found.patience_s:g} s whether a bastion leads")
     root = found.commit()
     _tell(found)
-    note(f"{found.copy.key} is back as commit {root.seq}: start the bastion")
+    note(f"{found.copy.key} was restored as commit {root.seq}: start the bastion")
     if found.restored.held:
         note(f"when those have ended: bastion release {' '.join(found.restored.held)}")
     return exits.OK
@@ -111,25 +115,25 @@ def _show_copies(session: Session, found: Restore) -> None:
     out.show("snapshots", found.copies, columns, name=lambda copy: copy.key, more=more)
     if not session.is_quiet:
         _tell(found)
-        note(f"nothing was changed: bastion restore --snapshot={found.copy.key} --yes does it")
+        note(f"nothing was changed; to restore: bastion restore --snapshot={found.copy.key} --yes")
 
 
 _MEANINGS = (
-    ("ended", "ended since, and stay away"),
-    ("returned", "not active now, and active again with it"),
-    ("lost", "submitted since and not in it, to be submitted again"),
-    ("queued", "submitted since and never begun, and queued anew"),
-    ("held", "held, for they may run otherwise than it knows or were cancelled since"),
-    ("stopped", "running unknown to it, and told to stop"),
+    ("ended", "have ended since, and stay ended"),
+    ("returned", "not active now, and become active again"),
+    ("lost", "submitted since and not in the copy; submit them again"),
+    ("queued", "submitted since and never started; queued again"),
+    ("held", "held, because they may run differently from the copy or were cancelled since"),
+    ("stopped", "running, but not in the copy; told to stop"),
 )
 
 
 def _tell(found: Restore) -> None:
     """Print on stderr what restoring the copy changes."""
     for key, why in found.damaged.items():
-        note(f"{key} is damaged and stepped over: {why}")
+        note(f"{key} is damaged and was skipped: {why}")
     if not found.is_root_readable:
-        note("root is not there or cannot be understood: what it held is known from the rest only")
+        note("root is missing or unreadable, so its contents are known only from other objects")
     note(f"active in {found.copy.key}: {', '.join(found.restored.root.jobs) or 'no job'}")
     for name, meaning in _MEANINGS:
         names = getattr(found.restored, name)

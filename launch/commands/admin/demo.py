@@ -16,8 +16,8 @@ def register(verbs: Verbs) -> None:
         connects=False,
         example="bastion demo\nbastion demo --web",
     )
-    switch(parser, "--web", "with a page that shows it, until Ctrl-C")
-    parser.add_argument("--root", default="", metavar="FOLDER", help="a new folder to keep it in")
+    switch(parser, "--web", "also serve a web page that shows the demo, until Ctrl-C")
+    parser.add_argument("--root", default="", metavar="FOLDER", help="a new folder for the demo")
 
 
 def show(args: argparse.Namespace) -> int:

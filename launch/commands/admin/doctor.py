@@ -1,4 +1,4 @@
-"""Machines at their providers: whether they may be listed, what they are, which are not needed."""
+"""Machines at their providers: which can be listed, and which are not needed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def register(verbs: Verbs) -> None:
         "doctor",
         doctor,
         prints=True,
-        text="It looks at every pool with your own credentials: whether its settings are right,"
-        " whether its provider answers and lets you list, make and delete, and which machines"
-        " nothing needs. Of local pools it tells which agents are silent. Without --fix it only"
-        " reads. A bastion that leads deletes orphans by itself. Exit code 1 when anything is odd.",
+        text="Checks every pool with your own credentials: its settings, whether its provider"
+        " answers and lets you list, create and delete machines, and which machines are not needed."
+        " For local pools, reports silent agents. Without --fix, only reads. A leading bastion"
+        " deletes orphans on its own. Exits with 1 if it finds anything.",
         example="bastion doctor\nbastion doctor --fix --yes",
     )
-    switch(parser, "--fix", "delete the machines that nothing needs; it asks first")
+    switch(parser, "--fix", "delete the machines that are not needed, after asking")
     switch(parser, "--yes", "with --fix: do not ask")
 
 
@@ -55,7 +55,7 @@ def doctor(args: argparse.Namespace) -> int:
     failed = 0
     is_sure = args.fix and bool(orphans) and (args.yes or agrees(orphans))
     if args.fix and orphans and not is_sure:
-        note(f"nothing was changed; bastion doctor --fix --yes deletes {_orphans(orphans)}")
+        note(f"nothing was changed; to delete {_orphans(orphans)}: bastion doctor --fix --yes")
     for odd, why in admin.delete_orphans(found) if is_sure else ():
         note(f"{odd.machine}: {why or 'is being deleted'}")
         failed += bool(why)
@@ -63,11 +63,11 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 _OWN_PRICES = "the prices in config/bastion.toml"
-_LIST_PRICES = "list prices (dollars, on demand), since config/bastion.toml has none"
+_LIST_PRICES = "list prices (dollars, on demand), because config/bastion.toml has none"
 
 
 def agrees(orphans: list[Odd]) -> bool:
-    """Whether the user says, on a terminal, that the orphans are to be deleted."""
+    """Whether the user confirms on a terminal that the orphans are to be deleted."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     sys.stderr.write(f"delete {_orphans(orphans)}, {', '.join(o.machine for o in orphans)}? [y/N] ")
@@ -82,12 +82,13 @@ def _orphans(orphans: list[Odd]) -> str:
 def _tell(found: Inspection) -> None:
     for pool, count in found.listed.items():
         note(
-            f"pool {pool}: its provider answers, and has {count} machines of bucket {found.bucket}"
+            f"pool {pool}: its provider answers, and has {counted(count, 'machine')} of bucket"
+            f" {found.bucket}"
         )
     for pool in found.unlisted:
-        note(f"pool {pool}: is not listed; its machines are the bastion's own host")
+        note(f"pool {pool}: is not listed; its machines are on the bastion's own host")
     for pool, why in found.unchecked.items():
-        note(f"pool {pool}: whether you may make and delete machines is not known: {why}")
+        note(f"pool {pool}: cannot tell whether you may create and delete machines: {why}")
     priced = [odd for odd in found.odd if odd.kind != "absent" and odd.price_per_hour]
     if priced:
         from bastion.spec.values.quantity import text_of_cost
@@ -95,7 +96,7 @@ def _tell(found: Inspection) -> None:
         cost = text_of_cost(sum(odd.price_per_hour for odd in priced))
         kinds = {odd.is_list_price for odd in priced}
         sources = (_OWN_PRICES,) * (False in kinds) + (_LIST_PRICES,) * (True in kinds)
-        note(f"what nothing needs costs {cost} an hour, by {' and '.join(sources)}")
+        note(f"machines that are not needed cost {cost} per hour, by {' and '.join(sources)}")
 
 
 def _cost(odd: Odd) -> str:

@@ -1,4 +1,4 @@
-"""A bastion on this machine, with its machines: begun as one, and ended as one."""
+"""A bastion and its machines on this host: started together and stopped together."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from bastion.client import StatusView
 
 _WAIT_S = 20.0
-"""How long a bastion on a folder may take to lead, or to give up the lead."""
+"""How long a bastion on a folder can take to lead, or to give up the lead."""
 _PASSING_S = 3.0
-"""How long it may take to lead once it has met trouble, which may pass."""
+"""How long it can take to lead after a first problem, which may be temporary."""
 _TYPE = r"[a-z0-9_]+"
-"""A resource type that stands in both files without quotes."""
+"""A resource type that needs no quotes in either file."""
 
 
 def register(verbs: Verbs) -> None:
@@ -47,23 +47,26 @@ def register(verbs: Verbs) -> None:
     up = verbs.add(
         "up",
         begin,
-        text="In the background, on a folder. A new folder gets a pool of one machine and a quota"
-        " file of one project that everyone belongs to; change both as you like.",
+        text="Runs in the background, with a folder as the bucket. A new folder gets a pool of one"
+        " machine, and a quota file with one project for everyone. Change both as you like.",
         example="bastion up --root=bucket --resources=h100=8,cpu=16\nbastion up",
     )
     text(
-        up, "--resources", "of a new folder's machine; by default its processors", metavar="TYPE=N"
+        up,
+        "--resources",
+        "resources of the machine of a new folder (default: this host's CPUs)",
+        metavar="TYPE=N",
     )
-    text(up, "--machines_dir", "where its machines live", metavar="FOLDER")
+    text(up, "--machines_dir", "folder for its machines", metavar="FOLDER")
     down = verbs.add(
         "down",
         end,
-        text="Jobs that run are stopped, and start again after the next up. With jobs that run it"
-        " asks for --yes. Where no bucket is and nothing of one runs, it exits with 103.",
+        text="Stops running jobs, which start again after the next bastion up. While jobs run, it"
+        " needs --yes. Exits with 103 if there is no bucket and nothing to stop.",
         example="bastion down",
     )
-    text(down, "--machines_dir", "where its machines live", metavar="FOLDER")
-    switch(down, "--yes", "also while jobs run")
+    text(down, "--machines_dir", "folder of its machines", metavar="FOLDER")
+    switch(down, "--yes", "stop running jobs too")
 
 
 def begin(args: argparse.Namespace) -> int:
@@ -86,17 +89,15 @@ def begin(args: argparse.Namespace) -> int:
         _make_writable(flag, at)
     if is_new:
         _furnish(folder, units)
-        note(
-            f"{folder} is a new bucket: config/bastion.toml and project-quotas/ are yours to change"
-        )
+        note(f"{folder} is a new bucket; change config/bastion.toml and project-quotas/ as needed")
     if _leads(session):
-        note(f"a bastion leads {root} already")
+        note(f"a bastion already leads {root}")
         return exits.OK
     return _start(session, place, is_own=is_own)
 
 
 def _start(session: Session, place: Path, *, is_own: bool) -> int:
-    """Start a bastion and wait until it leads; end what it began if it does not."""
+    """Start a bastion and wait until it leads; stop it and its new machines if it does not."""
     root, clock = session.profile.root, session.client.clock
     machines = LocalMachines(root, place, clock, is_own=is_own)
     before = machines.standing()
@@ -106,8 +107,8 @@ def _start(session: Session, place: Path, *, is_own: bool) -> int:
     except KeyboardInterrupt as interrupt:
         where = "" if is_own else f" --machines_dir={quote(str(place))}"
         interrupt.add_note(
-            f"the bastion that it started, process {bastion.pid}, goes on;"
-            f" once it leads, bastion down{session.root_flag}{where} ends it"
+            f"the bastion that it started, process {bastion.pid}, continues;"
+            f" to stop it once it leads: bastion down{session.root_flag}{where}"
         )
         raise
 
@@ -136,18 +137,20 @@ def _await(
 
 
 def _take_back(bastion: LocalBastion, machines: LocalMachines, before: frozenset[Path]) -> int:
-    """End a bastion that does not lead, with the machines that it has made, and say why."""
+    """Stop a bastion that does not lead and the machines that it created, and say why."""
     complaint, hint = bastion.complaint()
     problem = "the bastion did not start"
     if not bastion.has_ended:
         bastion.end()
-        problem = "the bastion did not lead, and was ended"
+        problem = "the bastion did not lead and was stopped"
     made = machines.standing() - before
     if made:
         machines.end(made)
         problem += f" with {counted(len(made), 'machine')}"
-    more = f"{bastion.log} has more"
-    tell(f"{problem}: {complaint or 'it does not say why'}", f"{hint}; {more}" if hint else more)
+    more = f"details are in {bastion.log}"
+    tell(
+        f"{problem}: {complaint or 'its log gives no reason'}", f"{hint}; {more}" if hint else more
+    )
     return exits.FAILED
 
 
@@ -170,21 +173,21 @@ def end(args: argparse.Namespace) -> int:
     if running and not args.yes:
         starts = "starts" if running == 1 else "start"
         raise UsageError(
-            f"{counted(running, 'job')} would be stopped, and {starts} again after the next up",
-            hint="bastion list shows them; bastion down --yes ends them",
+            f"{counted(running, 'job')} would be stopped, and {starts} again after bastion up",
+            hint="to see them: bastion list; to stop them: bastion down --yes",
         )
     if status is not None and _leads(session):
         _stop(session, status)
-    else:  # one that was started a moment ago does not lead yet
+    else:  # a bastion that was just started does not lead yet
         stop(bastions_of(place, root), session.client.clock)
     ended = machines.standing()
     running = len(jobs_on(ended, session.client.store))
     machines.end(ended)
     with_machines = counted(len(ended), "machine")
-    note(f"the bastion of {root} has ended, with {with_machines}; its bucket stays")
+    note(f"stopped the bastion of {root} and {with_machines}; its bucket remains")
     if running:
         again = "starts again" if running == 1 else "start again"
-        note(f"{counted(running, 'job')} that ran {again} after: bastion up --root={root}")
+        note(f"{counted(running, 'stopped job')} {again} after: bastion up --root={root}")
     return exits.OK
 
 
@@ -193,31 +196,32 @@ def _folder(root: str) -> Path:
     if parts.scheme != "file":
         raise UsageError(
             f"{root} is not a folder",
-            hint="up and down are for a bucket in a folder of this machine",
+            hint="up and down need a bucket in a folder of this machine",
         )
     return Path(unquote(parts.path))
 
 
 def _refuse_file(flag: str, folder: Path) -> None:
     """
-    Return if a folder is there, or can be.
+    Refuse a path that is not a folder and cannot become one.
 
     Raises:
-        UsageError: It is a file, or a folder above it is one.
+        UsageError: It is a file, or has a parent that is a file.
     """
     found = next(path for path in (folder, *folder.parents) if path.exists())
     if not found.is_dir():
         raise UsageError(
-            f"{flag}: {found} is a file, not a folder", hint=f"{flag} names a folder, new or old"
+            f"{flag}: {found} is a file, not a folder",
+            hint=f"set {flag} to a new or existing folder",
         )
 
 
 def _make_writable(flag: str, folder: Path) -> None:
     """
-    Make a folder if it is missing.
+    Create a folder if it is missing.
 
     Raises:
-        BastionError: It cannot be made, or nothing can be written into it.
+        BastionError: It cannot be created or written to.
     """
     from bastion.errors import BastionError
     from bastion.provider.serving import keep_from_code
@@ -234,8 +238,8 @@ def _make_writable(flag: str, folder: Path) -> None:
             folder.rmdir()
         _, hint = explained(error)
         raise BastionError(
-            f"{flag}: nothing can be written into {folder}: {error.strerror}",
-            hint=hint or f"{flag} names a folder in another place",
+            f"{flag}: cannot write to {folder}: {error.strerror}",
+            hint=hint or f"set {flag} to another folder",
         ) from None
 
 
@@ -246,7 +250,7 @@ def _has_files(folder: Path) -> bool:
 
 
 def _log_of(root: str, place: Path, *, is_own: bool) -> Path:
-    """Return the file of the bastion's log, which no other bucket's bastion writes."""
+    """Return the log file of the bastion, which no other bucket's bastion uses."""
     from hashlib import sha256
 
     if is_own:
@@ -262,10 +266,10 @@ def _has_bucket(folder: Path) -> bool:
 
 def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
     """
-    Return where machines live: as asked, else where the last bastion of this host kept them.
+    Return the folder of machines: the given one, or the one of the last bastion of this host.
 
     Raises:
-        UsageError: Machines of this bucket run in another folder than the one that is asked for.
+        UsageError: Machines of this bucket run in a folder other than the given one.
     """
     from bastion.__main__ import default_machines_dir
 
@@ -273,7 +277,7 @@ def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
     status = _status(session) if _has_bucket(_folder(root)) else None
     known = None
     if status is not None and status.machines_host == socket.gethostname():
-        # Another home, or another XDG_STATE_HOME, has another default.
+        # The default depends on the home folder and XDG_STATE_HOME.
         known = Path(status.machines_dir)
     if args.machines_dir:
         asked = Path(args.machines_dir).resolve()
@@ -284,10 +288,10 @@ def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
 
 def _refuse_other_folder(root: str, asked: Path, known: Path | None) -> None:
     """
-    Return if no machine of this bucket runs in the folder `known` while another one is asked for.
+    Refuse a new folder while machines of this bucket run in the folder `known`.
 
     Raises:
-        UsageError: One does: it would be left behind.
+        UsageError: A machine runs there, and would be left behind.
     """
     from bastion.provider.serving import is_standing, machines_of
 
@@ -298,17 +302,17 @@ def _refuse_other_folder(root: str, asked: Path, known: Path | None) -> None:
         runs = "runs" if len(left) == 1 else "run"
         raise UsageError(
             f"--machines_dir: {counted(len(left), 'machine')} of this bucket {runs} in {known}",
-            hint="leave --machines_dir out, and that folder is used",
+            hint="omit --machines_dir to use that folder",
         )
 
 
 def _units(resources: str) -> Mapping[str, int]:
     """
-    Return what a new folder's machine has, by type.
+    Return the resources of a new folder's machine, by type.
 
     Raises:
-        UsageError: It is not written as `h100=8,cpu=16`, a type is given twice or is no name, has
-            no unit or more than there can be, or no type is one that a quota file could share.
+        UsageError: It is not written as `h100=8,cpu=16`, a type is given twice or is not a name,
+            an amount is 0 or too large, or a quota file cannot share any of the types.
     """
     if not resources:
         return {"cpu": os.cpu_count() or 1}
@@ -320,7 +324,7 @@ def _units(resources: str) -> Mapping[str, int]:
     written = resources_of(resources.split(","))
     if empty := next((name for name, n in written.items() if n == 0), ""):
         raise UsageError(
-            f"--resources: {empty}=0 is not allowed; 1 or more", hint=f"leave {empty} out"
+            f"--resources: {empty}=0 is not allowed; must be 1 or more", hint=f"omit {empty}"
         )
     try:
         amounts = Resources(**written).amounts
@@ -331,31 +335,33 @@ def _units(resources: str) -> Mapping[str, int]:
     for name in units:
         if not re.fullmatch(_TYPE, name):
             raise UsageError(
-                f"--resources: {name!r} is not a type; allowed: a-z, 0-9 and _, as a100_80gb"
+                f"--resources: {name!r} is not a type; allowed are a-z, 0-9 and _, as in a100_80gb"
             )
     shared = _shared(units)
     if many := next((name for name, n in shared.items() if n > MOST_UNITS), ""):
-        raise UsageError(f"--resources: {many}={units[many]} is too many; at most {MOST_UNITS}")
+        raise UsageError(
+            f"--resources: {many}={units[many]} is not allowed; must be at most {MOST_UNITS}"
+        )
     if not shared:
         raise UsageError(
             "--resources: memory alone cannot be shared",
-            hint="name a device or cpu too, as --resources=cpu=16,memory=64GiB",
+            hint="add a device type or cpu, as in --resources=cpu=16,memory=64GiB",
         )
     return units
 
 
 def _shared(units: Mapping[str, int]) -> Mapping[str, int]:
-    """Return what the quota file of a new folder shares: devices; processors where none are."""
+    """Return what the quota file of a new folder shares: devices, or CPUs if there are none."""
     devices = {name: n for name, n in units.items() if name not in ("cpu", "memory")}
     return devices or {name: n for name, n in units.items() if name == "cpu"}
 
 
 def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
     """
-    Return if a pool of the folder has machines of `units`: the command that began it was repeated.
+    Accept `units` only if a pool of the folder has them: the same command was repeated.
 
     Raises:
-        UsageError: None has.
+        UsageError: No pool has them.
     """
     import tomllib
 
@@ -366,7 +372,7 @@ def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
         pools = tomllib.loads(path.read_text()).get("pools", {})
         has = {name: pool["resources"] for name, pool in pools.items() if "resources" in pool}
     except (OSError, ValueError, AttributeError, TypeError):
-        has = {}  # the bastion tells what is wrong with the file
+        has = {}  # the bastion reports the problems of the file
     if dict(units) in has.values():
         return
     shown = "; ".join(
@@ -374,13 +380,13 @@ def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
         for name, machine in has.items()
     )
     raise UsageError(
-        f"--resources: {folder} has its pools already{shown and f': {shown}'}",
-        hint=f"leave --resources out, or change {path}",
+        f"--resources: {folder} already has pools{shown and f': {shown}'}",
+        hint=f"omit --resources, or change {path}",
     )
 
 
 def _furnish(folder: Path, units: Mapping[str, int]) -> None:
-    """Write the two files that an admin writes: both or none."""
+    """Write the two files of an admin: both or neither."""
     from bastion.records.keys import layout
 
     shared = _shared(units)
@@ -424,16 +430,16 @@ def _leads(session: Session) -> bool:
 
 def _refuse_led_elsewhere(status: StatusView | None) -> None:
     """
-    Return if no other host has the bastion that leads.
+    Refuse to act while a bastion on another host leads.
 
     Raises:
-        UsageError: One has.
+        UsageError: One leads.
     """
     if status is None or status.absence or status.host == socket.gethostname():
         return
     raise UsageError(
-        f"the bastion {status.leader} leads from {status.host}, and this is {socket.gethostname()}",
-        hint=f"bastion down, on {status.host}; if it runs no more, try again in 10s",
+        f"the bastion {status.leader} leads on {status.host}; this host is {socket.gethostname()}",
+        hint=f"run bastion down on {status.host}; if it no longer runs, try again in 10s",
     )
 
 
@@ -449,20 +455,20 @@ def _lives(pid: int) -> bool:
 
 
 def _stop(session: Session, status: StatusView) -> None:
-    """Ask the bastion to give up the lead and exit, and wait until it has."""
+    """Tell the bastion to give up the lead and exit, and wait until it has."""
     os.kill(status.pid, signal.SIGTERM)
     if not until(session.client.clock, lambda: not _lives(status.pid), _WAIT_S):
         raise UsageError(
-            f"the bastion, process {status.pid}, has not ended within {_WAIT_S:g} s",
-            hint=f"bastion down, once more; kill -9 {status.pid} harms nothing",
+            f"the bastion, process {status.pid}, did not stop within {_WAIT_S:g} s",
+            hint=f"run bastion down again; kill -9 {status.pid} is safe too",
         )
 
 
 def _knows_machines(session: Session, machines: LocalMachines) -> bool:
     """
-    Whether the bastion takes no machine for ready that `down` has ended.
+    Whether the bastion shows no machine as ready that `down` has ended.
 
-    It learns that from its first listing. A job that is launched before would lose an attempt.
+    It learns this from its first listing. A job launched earlier would lose an attempt.
     """
     pools = session.client.pool()
     local = {pool["name"] for pool in pools.pools if pool.get("provider") == "local"}
@@ -473,8 +479,8 @@ def _knows_machines(session: Session, machines: LocalMachines) -> bool:
 def _tell_next(at: str) -> None:
     commands = {
         f"run{at} -- echo hello": "run a command as a job",
-        f"status{at}": "the leader, the queue, problems",
-        f"down{at}": "end it all; the bucket stays",
+        f"status{at}": "show the leader, the queue and problems",
+        f"down{at}": "stop everything; the bucket remains",
     }
     width = max(map(len, commands))
     for words, meaning in commands.items():

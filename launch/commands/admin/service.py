@@ -1,4 +1,4 @@
-"""What admins run: the bastion, and the agent of a machine."""
+"""Programs that admins run: the bastion, and the agent of a machine."""
 
 from __future__ import annotations
 
@@ -19,22 +19,30 @@ def register(verbs: Verbs) -> None:
 bastion serve --root=file:///srv/bastion
 bastion serve --root=gs://bucket/shared-bastion --standby""",
     )
-    text(parser, "--name", "of this bastion; the host's by default")
-    text(parser, "--quota", "a quota file elsewhere, as gs://PRIVATE/quota.toml", metavar="FILE")
-    switch(parser, "--standby", "wait for another to stop leading")
-    switch(parser, "--moved", "the bucket was moved here, and is no copy of one that is in use")
-    text(parser, "--machines_dir", "where local machines live", metavar="FOLDER")
-    switch(parser, "--once", "one turn, then stop")
-    number(parser, "--metrics_port", "answer Prometheus there; 0: any that is free")
-    text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
-    choice(parser, "--log_level", ("info", "warning", "debug"), "which lines its log has")
-    choice(parser, "--log_format", ("text", "json"), "json: one object a line")
+    text(parser, "--name", "name of this bastion (default: the host's name)")
+    text(
+        parser,
+        "--quota",
+        "a quota file outside the bucket, such as gs://PRIVATE/quota.toml",
+        metavar="FILE",
+    )
+    switch(parser, "--standby", "wait until the leading bastion stops leading")
+    switch(
+        parser, "--moved", "confirm that the bucket was moved here and is not a copy of one in use"
+    )
+    text(parser, "--machines_dir", "folder for local machines", metavar="FOLDER")
+    switch(parser, "--once", "run one turn, then stop")
+    number(parser, "--metrics_port", "serve Prometheus metrics on this port; 0: any free port")
+    host = "address to serve metrics on (default: 127.0.0.1)"
+    text(parser, "--metrics_host", host, metavar="ADDRESS")
+    choice(parser, "--log_level", ("info", "warning", "debug"), "log level")
+    choice(parser, "--log_format", ("text", "json"), "log format; json: one object per line")
     agent = verbs.add(
         "agent",
         run_agent,
         connects=False,
-        text="A pool starts it on each machine that it makes; by hand one ends a local machine. Its"
-        " flags are those of python -m bastion agent, and follow --.",
+        text="A pool starts it on each of its machines. Run it manually only to end a local"
+        " machine. Its flags are those of python -m bastion agent, and follow --.",
         example="bastion agent -- end --home=machines/b1/pool/machine/home",
     )
     agent.behind = "FLAGS..."
@@ -67,14 +75,15 @@ def run_agent(args: argparse.Namespace) -> int:
 
     if not args.command:
         raise UsageError(
-            "agent: its flags are missing, which follow --",
-            hint="pools start it automatically; bastion agent -- --help lists its flags",
+            "agent: no flags given; they follow --",
+            hint="pools start it automatically; for its flags: bastion agent -- --help",
         )
     first = args.command[0]
     if first != "end" and not first.startswith("-"):
         raise UsageError(
-            f"agent: {first!r} is not known; after -- stand end, or the flags of an agent",
-            hint="bastion agent -- end --home=FOLDER ends one; bastion agent -- --help lists flags",
+            f"agent: {first!r} is unknown; must be end, or a flag of the agent",
+            hint="to end a machine: bastion agent -- end --home=FOLDER;"
+            " for flags: bastion agent -- --help",
         )
     done: int = main(args.command)
     return done

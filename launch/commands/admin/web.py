@@ -1,4 +1,4 @@
-"""The page: `bastion web`."""
+"""Web pages: `bastion web`."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "web",
         web,
-        text="Pages read the bucket and change nothing; they need no bastion. Programs of this"
-        " machine alone reach them, unless --host says otherwise: then with --token_file, or behind"
-        " a proxy that names the user in --user_header. /metrics is for Prometheus.",
+        text="The pages only read the bucket, and need no running bastion. They can be reached only"
+        " from this machine unless --host names another address; then use --token_file, or a proxy"
+        " that names the user in --user_header. /metrics serves Prometheus metrics.",
         example="bastion web --open\n"
         "bastion web --host=0.0.0.0 --token_file=web.token\n"
         "bastion web --user_header=X-Forwarded-User",
     )
-    text(parser, "--host", "the address to listen on; 127.0.0.1 by default", metavar="ADDRESS")
-    number(parser, "--port", "0: any that is free", default=8420)
+    text(parser, "--host", "address to listen on (default: 127.0.0.1)", metavar="ADDRESS")
+    number(parser, "--port", "port to listen on; 0: any free port", default=8420)
     text(
         parser,
         "--token_file",
-        "a file with the token that is asked for; made where it is missing",
+        "file with the token that users must give; created if it is missing",
         metavar="FILE",
     )
-    text(parser, "--user_header", "in which a proxy names the user it let in", metavar="NAME")
-    several(parser, "--proxy", "address of that proxy; loopback by default", metavar="ADDRESS")
-    switch(parser, "--open", "open it in a browser")
+    text(parser, "--user_header", "HTTP header in which a proxy names the user", metavar="NAME")
+    several(parser, "--proxy", "address of that proxy (default: loopback)", metavar="ADDRESS")
+    switch(parser, "--open", "open the page in a browser")
 
 
 def web(args: argparse.Namespace) -> int:
@@ -50,7 +50,9 @@ def web(args: argparse.Namespace) -> int:
         from bastion.web.serve import serve
         from bastion.web.settings import LOOPBACK_PROXIES, WebSettings
     except ImportError as error:
-        raise UsageError(f"{error.name} is not installed, which pages need", hint=INSTALL) from None
+        raise UsageError(
+            f"{error.name} is not installed, and is needed for web pages", hint=INSTALL
+        ) from None
     settings: WebSettings = WebSettings(
         root_url=root,
         host=args.host or "127.0.0.1",
@@ -61,7 +63,7 @@ def web(args: argparse.Namespace) -> int:
     )
 
     def opened(address: str) -> None:
-        note(f"the page is {address}; Ctrl-C ends it")
+        note(f"the page is {address}; Ctrl-C stops it")
         if args.open:
             import webbrowser
 
@@ -71,7 +73,7 @@ def web(args: argparse.Namespace) -> int:
 
 
 def _token(path: Path) -> str:
-    """The token in the file at `path`; a new one, readable by its owner alone, if there is none."""
+    """Return the token in the file at `path`, created for its owner only if it is missing."""
     import os
     import secrets
 
@@ -81,8 +83,9 @@ def _token(path: Path) -> str:
         token = path.read_text().strip()
         if len(token) < TOKEN_BYTES // 2 or not token.isascii() or not token.isprintable():
             raise UsageError(
-                f"{path}: holds no token; one line of {TOKEN_BYTES // 2} or more plain characters",
-                hint=f"rm {path}, and a new one is made",
+                f"{path}: not a token; must be one line of {TOKEN_BYTES // 2} or more printable"
+                " ASCII characters",
+                hint=f"remove {path} to create a new one",
             ) from None
         return token
     except OSError as error:
