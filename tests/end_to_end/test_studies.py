@@ -67,7 +67,7 @@ def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
     until(lambda: ended(programs, array.split()[0]), "the tasks of the sweep have ended")
     assert ended(programs, array.split()[0]) == {"failed": 2, "succeeded": 2}
     for load in (20, 30):
-        told = f"Wrong at {load}/h is not in the numbers: simulate-"
+        told = f"Wrong at {load}/h is not included in the numbers: simulate-"
         (line,) = (line for line in ran.stderr.splitlines() if line.startswith(told))
         assert "exited with code 1: error: policy: " in line
         assert "mine.py:10: ValueError: no rank (job job-" in line

@@ -604,7 +604,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["list", "--state=runing"], "--state: 'runing' is unknown", "bastion list --help"),
         (["launch", "--env=A", "--", "x"], "--env: 'A' is not NAME=TEXT", ""),
         (["logs", "a", "--attempt=first"], "--attempt: 'first' is not an attempt", ""),
-        (["quota", "diff"], "quota diff: which file?", "quota diff new.toml"),
+        (["quota", "diff"], "quota diff: no file given", "bastion quota diff new.toml"),
         (["launch", "--gpus"], "--gpus needs a value", "bastion launch --help"),
         (["agent"], "agent: no flags given; they follow --",
          "pools start it automatically; for its flags: bastion agent -- --help"),

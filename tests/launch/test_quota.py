@@ -63,7 +63,7 @@ def test_an_edit_is_kept_where_the_editor_fails(
     ran = run("quota", "edit")
     (file,) = temporary.glob("*/*.toml")
     assert ran.err.splitlines() == [
-        f"error: {tmp_path / 'editor'} ended with code 9; nothing was changed",
+        f"error: {tmp_path / 'editor'} exited with code 9; nothing was changed",
         f"hint: your edit is kept; to apply it: bastion quota apply {file}",
     ]
     assert file.read_text() == QUOTA.replace("1024", "2048")
@@ -83,8 +83,8 @@ def test_an_edit_never_undoes_what_another_admin_applied_meanwhile(
     assert ran.code == 1
     assert ran.err.splitlines()[-3:-1] == [
         "error: the quota file was changed by someone else after it was read; nothing was written",
-        f"hint: bastion quota diff {file} shows what your edit, which is kept, would change or"
-        f" undo; to apply it: bastion quota apply {file}",
+        f"hint: your edit is kept; to see what it would change or undo: bastion quota diff {file};"
+        f" to apply it: bastion quota apply {file}",
     ]
     found = bucket.store.read(layout.QUOTA)
     assert found is not None

@@ -50,20 +50,23 @@ def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: P
     assert "ceiling" in line
     ran = run("simulate", str(trace), "--machines=2x4", "--check")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.splitlines()[-1] == "every expectation is met"
+    assert ran.err.splitlines()[-1] == "all expectations met"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["TRACE", "--jobs=1"], ["--jobs draws jobs, and a trace has its own", "--first=N takes"]),
+        (
+            ["TRACE", "--jobs=1"],
+            ["--jobs is for generated jobs, and a trace has its own", "--first=N"],
+        ),
         (
             ["TRACE", "--projects=2"],
-            ["--projects draws jobs, and a trace has its own", "leave one out"],
+            ["--projects is for generated jobs, and a trace has its own", "omit one"],
         ),
         (["TRACE", "--track=1..3"], ["--track: 1..3 is not allowed; the jobs are 0..2"]),
         (["--jobs=3", "--track=3..9"], ["--track: 3..9 is not allowed; the jobs are 0..2"]),
-        (["--first=5"], ["--first is of a trace", "--jobs=5 draws so many"]),
+        (["--first=5"], ["--first needs a trace", "to generate as many: --jobs=5"]),
     ],
 )
 def test_a_flag_that_would_change_nothing_is_refused(
@@ -88,11 +91,11 @@ def test_jobs_that_did_not_end_are_told(run: Run, tmp_path: Path) -> None:
     ran = run("simulate", str(trace), f"--machines={tmp_path / 'm.toml'}")
     assert ran.code == 0
     assert ran.err.splitlines()[-1] == (
-        "default: not in the times: 1 job beyond max_runtime,"
-        " 1 job waiting to the end (--jobs_json says why)"
+        "default: not included in the times: 1 job timed out at max_runtime,"
+        " 1 job still waiting at the end (--jobs_json says why)"
     )
     ran = run("simulate", *SMALL[1:], "--load=4", "--jobs=5")
-    assert "not in the times" not in ran.err
+    assert "not included in the times" not in ran.err
 
 
 def test_moments_of_a_long_study_are_told_apart() -> None:
@@ -109,7 +112,7 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
     assert json.loads(ran.out)["simulations"][0]["ended"] == 1
     ran = run("simulate", str(trace), "--machines=2x4", "--skip_bad")
     assert "1 job: t.csv" in ran.err
-    assert "left out: 3 rows; the first: line 2: submit: '-1' is negative" in ran.err
+    assert "skipped: 3 rows; the first: line 2: submit: '-1' is negative" in ran.err
     ran = run("simulate", str(trace), "--machines=2x4")
     assert (ran.code, ran.out) == (2, "")
     assert all(f"t.csv: line {line}: " in ran.err for line in (2, 4, 5))
@@ -121,18 +124,18 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
         ("--report=missing/x.html", "--report: missing: no such folder"),
         ("--report=.", "--report: . is a folder"),
         ("--export=pyproject.toml/charts", "--export: pyproject.toml/charts: Not a directory"),
-        ("--format=svg", "--format is of --export"),
-        ("--replay=30d", "--replay has its own jobs and machines: leave --machines out"),
-        ("--more=gpu=1", "--more is of --replay"),
+        ("--format=svg", "--format needs --export"),
+        ("--replay=30d", "--replay has its own jobs and machines; omit --machines"),
+        ("--more=gpu=1", "--more needs --replay"),
         ("--jobs_json=missing/x.json", "--jobs_json: missing: no such folder"),
         ("--skew=much", "--skew: 'much' is not a number"),
-        ("--round=-1", "--round: -1 is not allowed; 0 to 1000000000"),
+        ("--round=-1", "--round: -1 is not allowed; must be 0 to 1000000000"),
         (f"--round={10**40}", f"--round: {10**40} is not allowed"),
-        ("--first=-1", "--first: -1 is not allowed; 1 to"),
-        ("--cores=-1", "--cores: -1 is not allowed; 1 to"),
+        ("--first=-1", "--first: -1 is not allowed; must be 1 to"),
+        ("--cores=-1", "--cores: -1 is not allowed; must be 1 to"),
         ("--load=nan", "load: 'nan': allowed: above zero, and finite"),
         ("--load=1e309", "load: '1e309': allowed: above zero, and finite"),
-        ("--cost=start=nan", "--cost: start=nan is not allowed; 0 to 1000000000"),
+        ("--cost=start=nan", "--cost: start=nan is not allowed; must be 0 to 1000000000"),
         ("--cost=mtbf=inf", "--cost: mtbf=inf is not allowed"),
     ],
 )
@@ -227,8 +230,8 @@ def test_the_record_is_played_under_another_file(
     quota.write_text(QUOTA)
     ran = run("quota", "diff", str(quota), "--replay=1d")
     assert ran.code == 0, ran.err
-    assert "3 recorded jobs; 0 left out" in ran.err
-    assert "under the file in force 100 % of the recorded starts come again" in ran.err
+    assert "3 recorded jobs; 0 skipped" in ran.err
+    assert "under the file in force, 100 % of the recorded starts are reproduced" in ran.err
     assert ran.out.splitlines()[0].split() == [
         *("PROJECT", "JOBS", "SOONER", "LATER", "WAITING", "PREEMPTED"),
     ]
@@ -241,7 +244,7 @@ def test_the_record_is_played_under_another_file(
     labels = [each["label"] for each in json.loads(ran.out)["simulations"]]
     assert labels == ["in force", "fifo", "srtf"]
     ran = run("simulate", "--replay=5000d", "--machines=2x4")
-    assert (ran.code, "leave --machines out" in ran.err) == (2, True)
+    assert (ran.code, "omit --machines" in ran.err) == (2, True)
 
 
 def test_a_replay_may_have_more_machines(
@@ -250,14 +253,14 @@ def test_a_replay_may_have_more_machines(
     """What waited for a machine starts sooner; totals that no project could hold are refused."""
     request.getfixturevalue("record")
     for asked, told in (
-        ("gpu", "--more: 'gpu' is not allowed; POOL=N with N from 1 to 10,000"),
+        ("gpu", "--more: 'gpu' is not allowed; must be POOL=N with N from 1 to 10,000"),
         ("gpu=0", "--more: 'gpu=0' is not allowed"),
-        ("cpu=1", "--more: no pool 'cpu' here, allowed is gpu"),
-        ("gpu=1", "there are 24 h100, and the quota file has 16 to divide"),
+        ("cpu=1", "--more: no pool is named 'cpu'; allowed is gpu"),
+        ("gpu=1", "the cluster then has 24 h100, but the quota file divides only 16"),
     ):
         ran = run("simulate", "--replay=1d", f"--more={asked}")
         assert (ran.code, told in ran.err) == (2, True), ran.err
-    assert "write h100 = 24 there, and add --quota=new.toml" in ran.err
+    assert "set h100 = 24 in it, and add --quota=new.toml" in ran.err
     quota = tmp_path / "new.toml"
     quota.write_text(QUOTA.replace("h100 = 16", "h100 = 24"))
     ran = run("simulate", "--replay=1d", "--more=gpu=1", f"--quota={quota}")

@@ -237,7 +237,7 @@ def test_a_quota_file_that_is_no_text_is_said(run: Run, tmp_path: Path) -> None:
     file.write_bytes(QUOTA.encode() + b"\xff\xfe")
     ran = run("quota", "check", str(file))
     assert ran.code == 2
-    assert ran.err.startswith(f"error: {file}: is not text: byte {len(QUOTA)} is not UTF-8\n")
+    assert ran.err.startswith(f"error: {file}: byte {len(QUOTA)} is not UTF-8\n")
 
 
 def test_an_editor_that_is_not_there_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_an_editor_that_is_not_there_is_said(run: Run, monkeypatch: pytest.Monke
     assert ran.code == 2
     assert ran.err.splitlines() == [
         "error: no-such-editor: No such file or directory",
-        "hint: EDITOR or VISUAL names the editor",
+        "hint: set EDITOR or VISUAL to your editor",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The quota file: show check diff apply edit."""
+"""The quota file: show, check, diff, apply, edit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def register(verbs: Verbs) -> None:
         "quota",
         quota,
         prints=True,
-        text="show: what is in the bucket, in whole units. check FILE: every problem of a file."
-        " diff FILE: what it would change. apply FILE: put it in force. edit: in your $EDITOR,"
-        " then apply.",
+        text="show: print the bucket's quotas in whole units. check FILE: report every problem in a"
+        " file. diff FILE: show what it would change. apply FILE: put it in force. edit: edit the"
+        " file in $EDITOR, then apply it.",
         example="bastion quota show\nbastion quota diff new.toml\nbastion quota apply new.toml",
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
@@ -40,7 +40,7 @@ def register(verbs: Verbs) -> None:
     flag(
         parser,
         "--replay",
-        "diff: play the last 30d, 12h, ... of the record again under both files",
+        "diff: replay this last period of the record under both files, such as 30d or 12h",
         metavar="TIME",
     )
     switch(
@@ -51,15 +51,11 @@ def register(verbs: Verbs) -> None:
 def quota(args: argparse.Namespace) -> int:
     """`bastion quota ACTION [FILE]`."""
     if args.replay and args.action != "diff":
-        raise UsageError(f"quota {args.action}: --replay is of diff alone")
-    if args.exit_code and (args.action != "diff" or args.replay):
-        other = "diff --replay" if args.action == "diff" else args.action
-        raise UsageError(
-            f"quota {other}: --exit_code is of quota diff FILE alone",
-            hint="bastion quota diff new.toml --exit_code",
-        )
+        raise UsageError(f"quota {args.action}: only diff takes --replay")
     if args.action in ("check", "diff", "apply") and not args.file:
-        raise UsageError(f"quota {args.action}: which file?", hint=f"quota {args.action} new.toml")
+        raise UsageError(
+            f"quota {args.action}: no file given", hint=f"bastion quota {args.action} new.toml"
+        )
     actions = {"show": _show, "check": _check, "diff": _diff, "apply": _apply, "edit": _edit}
     return actions[args.action](Session(args))
 
@@ -85,7 +81,7 @@ def _show(session: Session) -> int:
     if not session.is_quiet:
         for window in windows:
             note(f"maintenance closes {window}")
-        note(f"{amounts(found.totals)} in all; -o wide prints the file itself")
+        note(f"{amounts(found.totals)} in total; -o wide prints the file itself")
     session.note_absence()
     return exits.OK
 
@@ -104,7 +100,7 @@ def _check(session: Session) -> int:
     if session.out.format == "json":
         session.out.json({"file": file, "problems": [], "projects": sorted(found.projects)})
         return exits.OK
-    note(f"{file} is good: {counted(len(found.projects), 'project')}, {amounts(found.totals)}")
+    note(f"{file} is valid: {counted(len(found.projects), 'project')}, {amounts(found.totals)}")
     return exits.OK
 
 
@@ -121,7 +117,7 @@ def _diff(session: Session) -> int:
 
         _, found = replayed(session, session.args.replay, {file: new})
         if found is None:
-            raise UsageError("interrupted before both files were played")
+            raise UsageError("interrupted before both files were replayed")
         show_difference(session, found)
         return exits.OK
     change = compare(_in_force(session), new)
@@ -145,7 +141,7 @@ def _diff(session: Session) -> int:
 
 
 def _note_unknown(session: Session, found: Quota) -> None:
-    """Tell what has no effect in this bucket, where a bastion has said what there is."""
+    """Note what has no effect in this bucket, if a bastion has published its pools."""
     from bastion.errors import NotFoundError
 
     if found.maintenance:
@@ -155,7 +151,7 @@ def _note_unknown(session: Session, found: Quota) -> None:
 
 
 def _in_force(session: Session) -> Quota:
-    """The bucket's file, or where that one is broken the last good one, as the bastion has it."""
+    """Return the bucket's file, or the last valid one if that file is invalid."""
     from bastion.errors import SpecError
 
     try:
@@ -164,7 +160,7 @@ def _in_force(session: Session) -> Quota:
         last_good = session.client.quota_in_force()
         if last_good is None:
             raise
-        note(f"the bucket's file is not in force: {error}; compared with the last good one")
+        note(f"the bucket's file is not in force: {error}; compared with the last valid one")
         return last_good
 
 
@@ -174,7 +170,7 @@ def _apply(session: Session) -> int:
     session.client.apply_quota(read_quota_file(file))
     if session.out.format == "json":
         session.out.json({"file": file, "projects": sorted(found.projects)})
-    note(f"{session.args.file} is in the bucket; the bastion takes it on its next turn")
+    note(f"{session.args.file} is in the bucket; the bastion applies it on its next turn")
     _note_unknown(session, found)
     session.note_absence()
     return exits.OK
@@ -204,7 +200,7 @@ def _edit(session: Session) -> int:
 
 
 def _edited(session: Session, file: str, text: str) -> str:
-    """Have `file`, which holds `text`, edited and put in force; return what to tell."""
+    """Open an editor on `file` with `text`, apply the result, and return the note to print."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     _run_editor([*shlex.split(editor), file])
     changed = read_quota_file(file)
@@ -212,17 +208,17 @@ def _edited(session: Session, file: str, text: str) -> str:
         return "nothing was changed"
     _parsed(file)
     session.client.apply_quota(changed, replacing=text)
-    return "the bastion takes it on its next turn"
+    return "the bastion applies it on its next turn"
 
 
 def _name_edit(error: BaseException, words: str) -> None:
-    """Say in an error, or an interrupt, that the edit is kept, and what applies it with `words`."""
+    """Add to an error or interrupt that the edit is kept, and how to apply it with `words`."""
     from bastion.errors import BastionError, ConflictError
 
     kept = f"your edit is kept; to apply it: bastion quota apply{words}"
     if isinstance(error, ConflictError):
         error.hint = (
-            f"bastion quota diff{words} shows what your edit, which is kept, would change or undo;"
+            f"your edit is kept; to see what it would change or undo: bastion quota diff{words};"
             f" to apply it: bastion quota apply{words}"
         )
     elif isinstance(error, BastionError | UsageError):
@@ -238,10 +234,10 @@ def _run_editor(words: list[str]) -> None:
         code = subprocess.run(words, check=False).returncode
     except OSError as error:
         raise UsageError(
-            f"{words[0]}: {error.strerror}", hint="EDITOR or VISUAL names the editor"
+            f"{words[0]}: {error.strerror}", hint="set EDITOR or VISUAL to your editor"
         ) from None
     if code:
-        raise UsageError(f"{words[0]} ended with code {code}; nothing was changed")
+        raise UsageError(f"{words[0]} exited with code {code}; nothing was changed")
 
 
 def _parsed(file: str) -> Quota:
@@ -261,7 +257,7 @@ def read_quota_file(file: str) -> str:
         return Path(file).read_bytes().decode("utf-8-sig")  # as a bastion reads it
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{file}: is not text: byte {error.start} is not UTF-8", hint="save it as UTF-8"
+            f"{file}: byte {error.start} is not UTF-8", hint="save the file as UTF-8"
         ) from None
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None

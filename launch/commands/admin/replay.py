@@ -1,4 +1,4 @@
-"""A replay of the record: run side by side, and told in tables."""
+"""A replay of the record under several quota files or setups, shown in tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quota import Quota
 
 MOST_JOBS = 20
-"""Jobs that are listed; --json has all."""
+"""The most jobs that are listed; --json has all."""
 
 
 def replayed(
@@ -32,14 +32,14 @@ def replayed(
     more: dict[str, int] | None = None,
 ) -> tuple[Study, Difference | None]:
     """
-    Play the record of the bucket again, under its own quota file and `others`.
+    Replay the record of the bucket under its own quota file and `others`.
 
     Args:
-        session: Of the command.
+        session: The session of the command.
         time: How far back, such as `30d`.
         others: Quota files to compare with the one in force, by label.
         ways: Setups to compare, by label, each with the file in force and the bucket's machines.
-        more: Machines that all `ways` have besides, by pool.
+        more: Additional machines of all `ways`, by pool.
     """
     from bastion.admin import Admin
     from bastion.errors import BastionError
@@ -63,9 +63,9 @@ def replayed(
     quota = session.client.quota()
     workload = fitted(then.workload, cluster, skip_bad=True)
     if not session.is_quiet:
-        note(f"{counted(len(workload.jobs), 'recorded job')}; {then.left_out} left out")
+        note(f"{counted(len(workload.jobs), 'recorded job')}; {then.left_out} skipped")
         for line in workload.skipped[:1]:
-            note(f"{counted(len(workload.skipped), 'job')} no longer fits: {line}")
+            note(f"no longer fitting: {counted(len(workload.skipped), 'job')}, such as {line}")
         note(_files(then))
     quota = then.first_quota or quota
     plain = Setup(cluster=cluster, quota=quota, is_replay=True, label="in force")
@@ -89,7 +89,7 @@ def replayed(
     before = by_label["in force"]
     if not session.is_quiet:
         part = same_starts(then, before)
-        note(f"under the file in force {100 * part:.0f} % of the recorded starts come again")
+        note(f"under the file in force, {100 * part:.0f} % of the recorded starts are reproduced")
     others_found = [result for result in runs.results if result is not before]
     return study, difference(before, others_found[0]) if others_found else None
 
@@ -99,40 +99,40 @@ def _grown(cluster: Cluster, more: dict[str, int]) -> Cluster:
     Return `cluster` with more machines.
 
     Raises:
-        UsageError: A pool is not there.
+        UsageError: A pool does not exist.
     """
     for name in more:
         if name not in cluster.named:
-            raise UsageError(f"--more: no pool {name!r} here, {choose(name, [*cluster.named])}")
+            raise UsageError(f"--more: no pool is named {name!r}; {choose(name, [*cluster.named])}")
     return cluster.grown(more)
 
 
 def _check_totals(cluster: Cluster, quota: Quota, more: dict[str, int]) -> None:
     """
-    See that the quota file has the devices of the machines that are added.
+    Check that the quota file divides the devices of the added machines.
 
     Raises:
-        UsageError: It has fewer, so no project could hold them.
+        UsageError: It divides fewer, so no project could use them.
     """
     for kind in sorted({cluster.named[name].type for name in more} & quota.types):
         units, total = cluster.totals[kind], quota.totals[kind]
         if total < units:
             raise UsageError(
-                f"--more: with these there are {units} {kind}, and the quota file has {total} to"
-                " divide: no project could hold the others",
-                hint="bastion quota show -o wide > new.toml, write"
-                f" {kind} = {units} there, and add --quota=new.toml",
+                f"--more: the cluster then has {units} {kind}, but the quota file divides only"
+                f" {total}, so no project could use the others",
+                hint="run bastion quota show -o wide > new.toml, set"
+                f" {kind} = {units} in it, and add --quota=new.toml",
             )
 
 
 def _files(then: Recorded) -> str:
     if not then.files:
-        return "the record has no quota file of that time: the one in force now is taken for it"
-    return f"{counted(then.files, 'quota file')} in force meanwhile, each from its time on"
+        return "the record has no quota file of that period; using the one in force now"
+    return f"{counted(then.files, 'quota file')} in force in that period, each from its own time on"
 
 
 def show_difference(session: Session, found: Difference) -> None:
-    """Print what would have changed: by project, then the jobs that would have changed most."""
+    """Print what would have changed: by project, then the jobs with the largest changes."""
     from bastion.simulator.report.words import duration
 
     if session.out.format == "json":
@@ -159,7 +159,7 @@ def show_difference(session: Session, found: Difference) -> None:
     session.out.show("projects", found.projects, columns, name=lambda each: each.project)
     for job in found.jobs[:MOST_JOBS]:
         way = "sooner" if job.sooner_s > 0 else "later"
-        by = duration(abs(job.sooner_s)) if abs(job.sooner_s) < float("inf") else "for ever"
+        by = duration(abs(job.sooner_s)) if abs(job.sooner_s) < float("inf") else "forever"
         note(
             f"{job.job} of {job.project} would have ended {by} {way}, preempted"
             f" {job.preempted_after} times, not {job.preempted_before}"
@@ -167,7 +167,7 @@ def show_difference(session: Session, found: Difference) -> None:
             else f"{job.job} of {job.project} would have ended {by} {way}"
         )
     if len(found.jobs) > MOST_JOBS:
-        note(f"and {len(found.jobs) - MOST_JOBS:,} jobs more; --json has all")
+        note(f"and {len(found.jobs) - MOST_JOBS:,} more jobs; --json lists all")
     if not found.jobs:
         note("nothing would have changed")
 

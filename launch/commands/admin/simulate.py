@@ -1,4 +1,4 @@
-"""simulate: the scheduler on a virtual clock, one or several policies side by side."""
+"""simulate: run the scheduler on a virtual clock, with one or several policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from launch.commands.admin.study_input import (
     ways_of,
 )
 from launch.errors import UsageError, named
-from launch.grammar.parser import Verbs, choice, many, number, switch, text
+from launch.grammar.parser import Parser, Verbs, choice, many, number, switch, text
 from launch.screen.notes import note
 from launch.screen.render import Column, counted
 from launch.session import Session
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 BY = ("mean_jct", "p90_jct", "p99_jct", "mean_slowdown", "makespan")
 _NOT_DONE = {
-    "timed_out": "beyond max_runtime",
+    "timed_out": "timed out at max_runtime",
     "refused": "refused",
     "cancelled": "cancelled",
-    "running": "running to the end",
-    "waiting": "waiting to the end (--jobs_json says why)",
+    "running": "still running at the end",
+    "waiting": "still waiting at the end (--jobs_json says why)",
 }
-"""Outcome of a job -> how it is told."""
+"""Outcome of a job -> its description."""
 
 
 def register(verbs: Verbs) -> None:
@@ -50,69 +50,111 @@ def register(verbs: Verbs) -> None:
         "simulate",
         simulate,
         prints=True,
-        text="TRACE is a CSV or JSON file of jobs; without one, jobs are drawn as --load says."
-        " Lists with commas are compared, side by side on all cores.",
+        text="TRACE is a CSV or JSON file of jobs. Without one, --load generates random jobs. Flags"
+        " with several values separated by commas compare them, in parallel on all cores.",
         example="bastion simulate trace.csv --machines=64x8 --order=fair,srtf --report=study.html\n"
         "bastion simulate --machines=32x4 --load=1..9 --order=fifo,las --round=300 --ideal\n"
         "bastion simulate --replay=30d --more=h100-pod=1 --quota=new.toml",
     )
-    parser.add_argument("trace", nargs="?", default="", metavar="TRACE", help="a CSV or JSON file")
-    group = parser.add_argument_group("what runs where")
-    text(group, "--machines", "64x8, 32x4:a100,16x8:h100@2 or a TOML file", metavar="SHAPES")
-    text(group, "--quota", "a quota file; without one each project gets a share", metavar="FILE")
-    choice(group, "--shares", ("demand", "equal", "one"), "the shares without a quota file")
-    number(group, "--first", "only so many jobs of the trace")
-    switch(group, "--skip_bad", "leave out rows with problems, and count them")
-    text(group, "--replay", "the record of your bucket of the last 30d, 12h, ...", metavar="TIME")
-    text(group, "--more", "replay: so many more machines, as h100-pod=2", metavar="POOL=N,...")
-    group = parser.add_argument_group("jobs that are drawn")
+    parser.add_argument(
+        "trace", nargs="?", default="", metavar="TRACE", help="a CSV or JSON file of jobs"
+    )
+    _add_input(parser)
+    _add_policies(parser)
+    _add_runs(parser)
+
+
+def _add_input(parser: Parser) -> None:
+    """Add the flags for jobs and machines."""
+    group = parser.add_argument_group("jobs and machines")
+    shapes = "such as 64x8 or 32x4:a100,16x8:h100@2, or a TOML file"
+    text(group, "--machines", shapes, metavar="SHAPES")
+    text(
+        group,
+        "--quota",
+        "a quota file (default: each project gets a share, see --shares)",
+        metavar="FILE",
+    )
+    choice(group, "--shares", ("demand", "equal", "one"), "shares of projects without a quota file")
+    number(group, "--first", "only the first N jobs of the trace")
+    switch(group, "--skip_bad", "skip and count invalid rows")
+    text(
+        group,
+        "--replay",
+        "replay this last period of your bucket's record, such as 30d or 12h",
+        metavar="TIME",
+    )
+    text(group, "--more", "with --replay: add machines, such as h100-pod=2", metavar="POOL=N,...")
+    group = parser.add_argument_group("generated jobs")
     text(
         group,
         "--load",
-        "jobs an hour: 4, 1,2,8 or 1..9; or parts: 70%%, 50..90%%:10",
+        "jobs per hour, such as 4, 1,2,8 or 1..9; or load, such as 70%% or 50..90%%:10",
         metavar="LOAD",
     )
-    number(group, "--jobs", "how many", default=1000)
-    choice(group, "--arrivals", ("poisson", "bursty", "diurnal"), "how they come")
-    choice(group, "--sizes", ("one", "philly"), "devices of a job: one, or as in the Philly trace")
-    number(group, "--projects", "of how many projects", default=1)
-    number(group, "--users", "of how many users in each", default=1)
+    number(group, "--jobs", "number of jobs", default=1000)
+    choice(group, "--arrivals", ("poisson", "bursty", "diurnal"), "arrival process")
+    choice(group, "--sizes", ("one", "philly"), "devices per job: one, or as in the Philly trace")
+    number(group, "--projects", "number of projects", default=1)
+    number(group, "--users", "number of users per project", default=1)
     text(
         group,
         "--skew",
-        "the n-th project and user ask for 1 / n^SKEW (1 by default); 0: alike",
+        "the n-th project and user ask for 1 / n^SKEW (default: 1); 0: all alike",
         metavar="SKEW",
     )
-    text(group, "--track", "only jobs A to B are measured", metavar="A..B")
-    group = parser.add_argument_group("policies, each a list with commas to compare")
+    text(group, "--track", "measure only jobs A to B", metavar="A..B")
+
+
+def _add_policies(parser: Parser) -> None:
+    """Add the flags for policies."""
+    group = parser.add_argument_group("policies, with commas between values to compare")
     text(group, "--order", "fair, fifo, srtf, las, tiresias, max-min, ...", metavar="ORDERS")
     text(group, "--admission", "all, load-limit:1.2", metavar="ADMISSIONS")
     text(group, "--placement", "best-fit, spread, first-fit, consolidated", metavar="PLACEMENTS")
     text(group, "--preemption", "reclaim, order, none", metavar="PREEMPTIONS")
-    many(group, "--policy", "FILE.py:CLASS of your own, or synthesize:fifo,las", metavar="POLICY")
-    number(group, "--every", "synthesize: seconds from one choice to the next", default=3600)
-    number(group, "--ahead", "synthesize: seconds that are simulated for it", default=86400)
-    choice(group, "--by", BY, "synthesize: what is to be small")
-    switch(group, "--knows_lengths", "synthesize: it is told how long jobs take")
-    text(group, "--throughput", "how fast kinds of jobs work on which devices", metavar="FILE")
+    own = "your own FILE.py:CLASS, or synthesize:fifo,las"
+    many(group, "--policy", own, metavar="POLICY")
+    number(group, "--every", "synthesize: seconds between two choices", default=3600)
+    number(group, "--ahead", "synthesize: seconds to simulate for each choice", default=86400)
+    choice(group, "--by", BY, "synthesize: the measure to minimize")
+    switch(group, "--knows_lengths", "synthesize: job lengths are known in advance")
+    text(
+        group,
+        "--throughput",
+        "throughput of each kind of job on each type of device",
+        metavar="FILE",
+    )
+
+
+def _add_runs(parser: Parser) -> None:
+    """Add the flags for costs, places and results."""
     group = parser.add_argument_group("time and costs")
-    number(group, "--round", "seconds of a round; without it every event is decided")
+    number(group, "--round", "decide in rounds of this many seconds (default: at every event)")
     switch(group, "--strict_walk", "a round stops at the first job that does not fit")
-    switch(group, "--ideal", "nothing costs anything: no start, restart, checkpoint, failure")
-    text(group, "--cost", f"such as start=20,mtbf=1e6: {', '.join(COSTS)}", metavar="COSTS")
-    number(group, "--seed", "of everything that is drawn", default=1)
-    number(group, "--cores", "simulations at once; all cores by default")
+    switch(
+        group,
+        "--ideal",
+        "no costs: starts, restarts and checkpoints take no time, and nothing fails",
+    )
+    costs = f"seconds, such as start=20,mtbf=1e6; keys: {', '.join(COSTS)}"
+    text(group, "--cost", costs, metavar="COSTS")
+    number(group, "--seed", "random seed", default=1)
+    number(group, "--cores", "number of parallel simulations (default: all cores)")
     group = parser.add_argument_group("on the machines of a pool")
-    text(group, "--on", "each simulation is a task of an array in this bucket", metavar="URL")
-    text(group, "--resources", "what each asks for; cpu=1 by default", metavar="TYPE=N,...")
-    text(group, "--pool", "in which pool", metavar="POOL")
+    text(group, "--on", "run each simulation as a task of an array in this bucket", metavar="URL")
+    text(
+        group, "--resources", "resources of each simulation (default: cpu=1)", metavar="TYPE=N,..."
+    )
+    text(group, "--pool", "pool to run in", metavar="POOL")
     group = parser.add_argument_group("results")
-    text(group, "--report", "write one HTML page with charts", metavar="FILE")
-    text(group, "--jobs_json", "write a row for each job, and the CDFs, as JSON", metavar="FILE")
-    switch(group, "--check", "tell every broken expectation: a share, idle devices, a long wait")
-    text(group, "--max_wait", "with --check: the longest wait, such as 24h", metavar="TIME")
+    text(group, "--report", "write an HTML page with charts", metavar="FILE")
+    text(group, "--jobs_json", "write one row per job, and the CDFs, as JSON", metavar="FILE")
+    checks = "list every unmet expectation: shares, idle devices, long waits"
+    switch(group, "--check", checks)
+    text(group, "--max_wait", "with --check: the longest allowed wait, such as 24h", metavar="TIME")
     text(group, "--export", "write the charts into a folder", metavar="FOLDER")
-    choice(group, "--format", ("png", "svg", "pdf"), "of these charts")
+    choice(group, "--format", ("png", "svg", "pdf"), "file format of these charts")
 
 
 def simulate(args: argparse.Namespace) -> int:
@@ -123,10 +165,13 @@ def simulate(args: argparse.Namespace) -> int:
     check_places(args)
     if args.replay:
         if args.on:
-            raise UsageError("--on: a replay runs on this machine", hint="leave one out")
+            raise UsageError(
+                "--on cannot be combined with --replay, which runs on this machine",
+                hint="give only one of them",
+            )
         return _replay(session)
     if args.more:
-        raise UsageError("--more is of --replay", hint="--machines says it for other jobs")
+        raise UsageError("--more needs --replay", hint="without --replay, use --machines")
     points = points_of(args)
     _tell_workload(points[0].workload, quiet=session.is_quiet)
     runs = _run(session, points)
@@ -160,14 +205,17 @@ def _run(session: Session, points: Sequence[Point]) -> Runs:
 
 
 def _pool(args: argparse.Namespace) -> Pool | None:
-    """Where `--on` sends the simulations; None: they run here."""
+    """Return where `--on` sends the simulations; None: they run here."""
     if not args.on:
         for name in ("resources", "pool"):
             if getattr(args, name):
-                raise UsageError(f"--{name} is of --on", hint="give --on=URL as well")
+                raise UsageError(f"--{name} needs --on", hint="add --on=URL")
         return None
     if args.cores:
-        raise UsageError("--cores is of this machine", hint="leave it out, or --on")
+        raise UsageError(
+            "--cores cannot be combined with --on; it is for this machine",
+            hint="give only one of them",
+        )
     from bastion.client import Client
     from bastion.simulator.study.on_pool.run import Pool
     from bastion.spec import Resources, Where
@@ -181,23 +229,23 @@ def _pool(args: argparse.Namespace) -> Pool | None:
 
 
 def _tell_missing(study: Study) -> int:
-    """What is not in the numbers; the exit code says it too."""
+    """Note what the numbers do not include; return the exit code for it."""
     for label, why in study.failed.items():
-        note(f"{label} is not in the numbers: {why}")
+        note(f"{label} is not included in the numbers: {why}")
     if study.left_out:
-        note(f"left out, as it was interrupted: {', '.join(study.left_out)}")
+        note(f"not included, because it was interrupted: {', '.join(study.left_out)}")
     if any(result.is_partial for result in study.results):
-        note("partial: it was interrupted, and jobs that had not ended are not in the numbers")
+        note("partial: interrupted, so jobs that had not ended are not included in the numbers")
     for result in study.results:
         if not result.is_partial and (told := _not_done(result)):
-            note(f"{result.label}: not in the times: {told}")
+            note(f"{result.label}: not included in the times: {told}")
     if study.is_partial:
         return exits.DETACHED
     return exits.FAILED if study.failed else exits.OK
 
 
 def _not_done(result: Result) -> str:
-    """How many of the jobs did not end with their work done, and why; nothing where all did."""
+    """Return how many jobs did not finish their work, and why; empty if all did."""
     from collections import Counter
 
     found = Counter(each.outcome for each in result.jobs if each.is_tracked)
@@ -209,7 +257,7 @@ def _not_done(result: Result) -> str:
 
 
 def _show_broken(session: Session, study: Study) -> int:
-    """The expectations that were not met; the exit code says whether there is any."""
+    """Show the unmet expectations; return the exit code."""
     from bastion.simulator.report.words import duration
 
     rows = [(result.label, each) for result in study.results for each in result.broken]
@@ -221,7 +269,7 @@ def _show_broken(session: Session, study: Study) -> int:
         Column(title="PROJECT", text=lambda row: row[1].project),
         Column(title="LASTED", text=lambda row: duration(row[1].lasted_s)),
         Column(title="WHAT", text=lambda row: row[1].text),
-        Column(title="REASON", text=lambda row: row[1].reason or "none is known"),
+        Column(title="REASON", text=lambda row: row[1].reason or "unknown"),
     ]
     if session.out.format == "json":
         from dataclasses import asdict
@@ -230,19 +278,19 @@ def _show_broken(session: Session, study: Study) -> int:
     elif rows or session.out.format == "name":
         session.out.show("broken", rows, columns, name=lambda row: row[1].job)
     if not session.is_quiet:
-        note(f"{counted(len(rows), 'expectation')} not met" if rows else "every expectation is met")
+        note(f"{counted(len(rows), 'expectation')} not met" if rows else "all expectations met")
     return exits.FAILED if rows else exits.OK
 
 
 def moment(seconds: float) -> str:
-    """A time of a simulation to the second, from its first submission: `9 d 22:53:00`."""
+    """Return a time since the first submission, to the second: `9 d 22:53:00`."""
     days, rest = divmod(int(seconds), 86_400)
     clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
     return f"{days} d {clock}" if days else clock
 
 
 def _replay(session: Session) -> int:
-    """The record of the bucket, under the file in force and whatever is given beside it."""
+    """Replay the record of the bucket under the file in force and the given setups."""
     from bastion.simulator.cluster.cluster import Cluster
     from launch.commands.admin.replay import replayed, show_difference
 
@@ -251,7 +299,7 @@ def _replay(session: Session) -> int:
     given |= {"track": "--track"}
     for name, said in given.items():
         if getattr(args, name):
-            raise UsageError(f"--replay has its own jobs and machines: leave {said} out")
+            raise UsageError(f"--replay has its own jobs and machines; omit {said}")
     check_not_drawn(args, "--replay")
     args.ideal = True  # starts and stops are in the recorded lengths
     base = setup_of(args, Cluster(shapes=()))
@@ -277,7 +325,7 @@ def _tell_workload(workload: Workload, *, quiet: bool) -> None:
     for line in workload.notes:
         note(line)
     if workload.skipped:
-        note(f"left out: {counted(len(workload.skipped), 'row')}; the first: {workload.skipped[0]}")
+        note(f"skipped: {counted(len(workload.skipped), 'row')}; the first: {workload.skipped[0]}")
 
 
 def _show(session: Session, study: Study) -> None:

@@ -1,4 +1,4 @@
-"""What `simulate` is asked for: machines, jobs, policies and costs, with every problem of them."""
+"""The input of `simulate`: machines, jobs, policies and costs, and its problems."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _DRAWN = {
     "users": 1,
     "skew": "",
 }
-"""The flags that say how jobs are drawn -> what they are when they are not given."""
+"""The flags that say how jobs are generated -> their defaults."""
 _MOST_MACHINES = 10_000
 _MOST_S = 10**9
-"""Thirty years, which stand for never: a clock that counts more no longer tells seconds."""
+"""Thirty years, which means never: a larger number on the clock loses precision."""
 
 
 def check_places(args: argparse.Namespace) -> None:
     """
-    See that what is written after the simulations can be.
+    Check that the results can be written after the simulations.
 
     Raises:
         UsageError: A file or a folder cannot be written.
-        SpecError: What draws charts is not installed.
+        SpecError: The library for charts is not installed.
     """
     for flag in ("report", "jobs_json"):
         written = getattr(args, flag)
@@ -59,13 +59,13 @@ def check_places(args: argparse.Namespace) -> None:
         if not folder.is_dir():
             raise UsageError(f"--{flag}: {folder}: no such folder", hint=f"mkdir -p {folder}")
         if not os.access(path if path.exists() else folder, os.W_OK):
-            raise UsageError(f"--{flag}: {path}: may not be written")
+            raise UsageError(f"--{flag}: {path} is not writable")
     if args.export and Path(args.export).exists() and not Path(args.export).is_dir():
         raise UsageError(f"--export: {args.export} is a file", hint="name a folder")
     if args.export:
         _check_folder(args.export)
     elif args.format != "png":
-        raise UsageError("--format is of --export", hint="give --export=FOLDER as well")
+        raise UsageError("--format needs --export", hint="add --export=FOLDER")
     if args.report or args.export:
         from bastion.simulator.report.charts import altair
 
@@ -73,7 +73,7 @@ def check_places(args: argparse.Namespace) -> None:
 
 
 def _check_folder(export: str) -> None:
-    """See that the folder can be made; a study that is refused leaves none behind."""
+    """Check that the folder can be created, without leaving it behind."""
     path, missing = Path(export), list[Path]()
     try:
         missing = [each for each in (path, *path.parents) if not each.exists()]
@@ -87,13 +87,13 @@ def _check_folder(export: str) -> None:
 
 
 def points_of(args: argparse.Namespace) -> list[Point]:
-    """Every simulation that is asked for, with all problems of its input found first."""
+    """Return every requested simulation; problems of the input are raised first."""
     from bastion.simulator.cluster.words import cluster_of
     from bastion.simulator.setup import parts_of, quota_of
     from bastion.simulator.study.point import Point, labelled
 
     if not args.machines:
-        raise UsageError("simulate: on which machines?", hint="--machines=64x8")
+        raise UsageError("simulate: no machines given", hint="add --machines=64x8")
     cluster = cluster_of(args.machines)
     base = setup_of(args, cluster)
     setups = ways_of(args, base)
@@ -108,7 +108,7 @@ def points_of(args: argparse.Namespace) -> list[Point]:
 
 
 def ways_of(args: argparse.Namespace, base: Setup) -> list[Setup]:
-    """`base` with every combination of the policies that are asked for."""
+    """Return `base` with every combination of the requested policies."""
     from bastion.simulator.study.points import combined
 
     return combined(
@@ -122,7 +122,7 @@ def ways_of(args: argparse.Namespace, base: Setup) -> list[Setup]:
 
 
 def setup_of(args: argparse.Namespace, cluster: Cluster) -> Setup:
-    """Everything but the policies and the jobs."""
+    """Return the setup without policies and jobs."""
     from bastion.simulator.policies.synthesis import Synthesis
     from bastion.simulator.setup import Setup
     from bastion.simulator.workload.throughput import read_throughputs
@@ -154,11 +154,11 @@ def setup_of(args: argparse.Namespace, cluster: Cluster) -> Setup:
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
-    """Refuse numbers that mean nothing, of flags that no value checks."""
+    """Refuse invalid numbers of flags that no value class checks."""
     for flag, least in (("round", 0), ("first", 1), ("cores", 1)):
         number = getattr(args, flag)
         if number is not None and not least <= number <= _MOST_S:
-            raise UsageError(f"--{flag}: {number} is not allowed; {least} to {_MOST_S}")
+            raise UsageError(f"--{flag}: {number} is not allowed; must be {least} to {_MOST_S}")
 
 
 def _limits(args: argparse.Namespace) -> Limits | None:
@@ -166,7 +166,7 @@ def _limits(args: argparse.Namespace) -> Limits | None:
     from bastion.spec.values.quantity import seconds_of
 
     if args.max_wait and not args.check:
-        raise UsageError("--max_wait is of --check", hint="give --check as well")
+        raise UsageError("--max_wait needs --check", hint="add --check")
     if not args.check:
         return None
     return Limits(max_wait_s=seconds_of("--max_wait", args.max_wait)) if args.max_wait else Limits()
@@ -190,7 +190,7 @@ def _costs(args: argparse.Namespace) -> Costs:
         except ValueError:
             raise UsageError(f"--cost: {name}={written!r} is not a number of seconds") from None
         if not 0 <= seconds <= _MOST_S:
-            raise UsageError(f"--cost: {name}={written} is not allowed; 0 to {_MOST_S}")
+            raise UsageError(f"--cost: {name}={written} is not allowed; must be 0 to {_MOST_S}")
         given[name if name.startswith("stockout") else f"{name}_s"] = seconds
     return replace(costs, **given)
 
@@ -198,7 +198,7 @@ def _costs(args: argparse.Namespace) -> Costs:
 def _workloads(
     args: argparse.Namespace, cluster: Cluster, quota: Quota | None
 ) -> Sequence[tuple[Load | None, Workload]]:
-    """What is run: a trace, or one synthetic workload for each load."""
+    """Return what to run: a trace, or one synthetic workload per load."""
     from dataclasses import replace
 
     from bastion.simulator.fitting import fitted, fitting
@@ -211,7 +211,7 @@ def _workloads(
         workload = read_trace(args.trace, skip_bad=args.skip_bad, fits=fits, first=args.first or 0)
         return [(None, _tracked(replace(workload, tracked=_track(args.track))))]
     if args.first:
-        raise UsageError("--first is of a trace", hint=f"--jobs={args.first} draws so many")
+        raise UsageError("--first needs a trace", hint=f"to generate as many: --jobs={args.first}")
     found = []
     for load in loads_of(args.load) if args.load else [None]:
         workload = _drawn(args, cluster, load)
@@ -224,24 +224,24 @@ def _workloads(
 
 def check_not_drawn(args: argparse.Namespace, whose: str) -> None:
     """
-    See that no flag says how jobs are drawn, where there are jobs already.
+    Refuse flags for generated jobs if the jobs come from elsewhere.
 
     Raises:
-        UsageError: One does, which would change nothing.
+        UsageError: One is given, and would have no effect.
     """
     for flag, usual in _DRAWN.items():
         if getattr(args, flag) != usual:
             is_trace = flag == "jobs" and args.trace
-            hint = "--first=N takes the first N of a trace" if is_trace else "leave one out"
-            raise UsageError(f"--{flag} draws jobs, and {whose} has its own", hint=hint)
+            hint = "for the first N jobs of a trace: --first=N" if is_trace else "omit one of them"
+            raise UsageError(f"--{flag} is for generated jobs, and {whose} has its own", hint=hint)
 
 
 def _tracked(workload: Workload) -> Workload:
     """
-    Return `workload`, of which the jobs that are measured are there.
+    Return `workload` after checking that it has the jobs to measure.
 
     Raises:
-        UsageError: They are not: the numbers would be those of other jobs, or of none.
+        UsageError: It does not: the numbers would be those of other jobs, or of none.
     """
     last = len(workload.jobs) - 1
     if workload.tracked is not None and workload.tracked[1] > last:
@@ -251,7 +251,7 @@ def _tracked(workload: Workload) -> Workload:
 
 
 def _drawn(args: argparse.Namespace, cluster: Cluster, load: Load | None) -> Workload:
-    """A synthetic workload."""
+    """Return a synthetic workload."""
     from dataclasses import replace
 
     from bastion.simulator.workload.generate import Recipe, generated
@@ -278,7 +278,7 @@ def _skew(written: str) -> float:
         return float(written or 1)
     except ValueError:
         raise UsageError(
-            f"--skew: {written!r} is not a number", hint="--skew=1.5; 0: all alike"
+            f"--skew: {written!r} is not a number", hint="such as --skew=1.5; 0 for all alike"
         ) from None
 
 
@@ -287,29 +287,29 @@ def _track(written: str) -> tuple[int, int] | None:
         return None
     low, _, high = written.partition("..")
     if not (low.isdigit() and high.isdigit() and int(low) <= int(high)):
-        raise UsageError(f"--track: {written!r} is not a range", hint="--track=3000..4000")
+        raise UsageError(f"--track: {written!r} is not a range", hint="such as --track=3000..4000")
     return int(low), int(high)
 
 
 def more_machines(written: str) -> dict[str, int]:
     """
-    Return how many machines more `--more` asks for, by pool.
+    Return how many machines `--more` adds, by pool.
 
     Raises:
-        UsageError: It is not written so.
+        UsageError: It is malformed.
     """
     found: dict[str, int] = {}
     for word in words_of(written):
         pool, _, count = word.partition("=")
         if not pool or not count.isdecimal() or not 0 < int(count) <= _MOST_MACHINES:
             raise UsageError(
-                f"--more: {word!r} is not allowed; POOL=N with N from 1 to {_MOST_MACHINES:,},"
-                " such as h100-pod=2"
+                f"--more: {word!r} is not allowed; must be POOL=N with N from 1 to"
+                f" {_MOST_MACHINES:,}, such as h100-pod=2"
             )
         found[pool] = found.get(pool, 0) + int(count)
     return found
 
 
 def words_of(written: str) -> list[str]:
-    """The words of a list with commas."""
+    """Return the words of a list separated by commas."""
     return [word.strip() for word in written.split(",") if word.strip()]
