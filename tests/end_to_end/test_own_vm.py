@@ -56,7 +56,7 @@ def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud
     quota.write_text(QUOTA)
     here.place.store.create(layout.CONFIG, CONFIG.encode())
     made = here.run("create", *ZONE, IDENTITY, f"--quota_file={quota}", f"--root={here.place.url}")
-    assert f"{NAME} boots in us-central1-a" in made.stderr
+    assert f"{NAME} is booting in us-central1-a" in made.stderr
     again = here.run("create", *ZONE, IDENTITY, f"--root={here.place.url}", check=False)
     assert again.returncode == 1
     assert f"there is a VM {NAME} already" in again.stderr

@@ -55,7 +55,7 @@ def test_a_user_without_an_identity_is_told(run: Run, quota: str) -> None:
     who = (*WHO_S3[:1], f"--user=ada={AWS}:user/ada")
     ran = run("setup", "s3", "--root=s3://bucket/b", quota, *who)
     assert ran.code == 0
-    assert ran.err == "ben gets no rights: name an identity with --users or --user=ben=IDENTITY\n"
+    assert ran.err == "ben gets no permissions: add --users, or --user=ben=IDENTITY\n"
 
 
 def test_webhooks_that_every_user_can_read_are_told(run: Run, quota: str) -> None:
@@ -86,7 +86,7 @@ def test_it_does_it(run: Run, quota: str) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["gcs", "--root=gs://b/x"], "--bastion_account: which identity is the bastion?"),
+        (["gcs", "--root=gs://b/x"], "--bastion_account is missing"),
         (["gcs", "--root=s3://b/x", *WHO], "root 's3://b/x': is not in such a bucket, must be gs:"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--users=ada"], "--users: 'ada' has no {}"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--user=ada"], "--user: 'ada' is not NAME=IDENTITY"),
@@ -94,11 +94,14 @@ def test_it_does_it(run: Run, quota: str) -> None:
             ["gcs", "--root=gs://b/x", "--bastion_account=b@p.iam"],
             "--bastion_account: 'b@p.iam' is",
         ),
-        (["gcs", "--root=gs://b/x", *WHO, "--admin=ada@x.org"], "--admin: 'ada@x.org' is no"),
-        (["gcs", "--root=gs://b/x", *WHO, "--agent_account=gpu=G"], "--agent_account: 'G' is no"),
-        (["s3", "--root=s3://b/x", *WHO], f"--bastion_account: {B!r} is no identity for setup s3"),
+        (["gcs", "--root=gs://b/x", *WHO, "--admin=ada@x.org"], "--admin: 'ada@x.org' is not"),
+        (["gcs", "--root=gs://b/x", *WHO, "--agent_account=gpu=G"], "--agent_account: 'G' is not"),
+        (
+            ["s3", "--root=s3://b/x", *WHO],
+            f"--bastion_account: {B!r} is not an identity for setup s3",
+        ),
         (["s3", "--root=s3://b/x", *WHO_S3[:1], "--users=user:{}"], "--users: 'user:{}' is no"),
-        (["s3", "--root=s3://b/x", *WHO_S3, "--user=ada=ada"], "--user: 'ada' is no identity"),
+        (["s3", "--root=s3://b/x", *WHO_S3, "--user=ada=ada"], "--user: 'ada' is not an identity"),
         (
             ["s3", "--root=s3://b/x", *WHO_S3, f"--user=zoe={AWS}:user/zoe"],
             "--user: 'zoe' is in no project of the quota file, allowed are ada, ben",
@@ -125,8 +128,8 @@ def test_an_account_of_a_pool_gets_the_folders_of_its_pool(run: Run, quota: str)
     assert "instructions/gpu/" in {each["prefix"] for each in given if each["right"] == "read"}
     everywhere = run(*words, "--agent_account=group:e")
     assert everywhere.err == (
-        "group:e: may act for the machines of every pool:"
-        " --agent_account=POOL=IDENTITY keeps it to one\n"
+        "group:e can act for the machines of every pool;"
+        " to limit an identity to one pool: --agent_account=POOL=IDENTITY\n"
     )
 
 
@@ -168,7 +171,7 @@ def test_an_empty_account_gets_everything_once(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--provider=gce",), "--provider: of what is made"),
+        (("--provider=gce",), "--provider needs --make"),
         (
             ("--make", "--provider=ec2"),
             "--provider: 'ec2' is not a provider of this cloud; must be",
@@ -192,6 +195,6 @@ def test_a_quota_file_that_is_wrong_is_named(run: Run, tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     ran = run("setup", "gcs", "--root=gs://bucket/b", f"--quota={path}", *WHO)
     assert ran.code == 2
-    assert f"{path}: is not text" in ran.err
+    assert f"{path}: byte 0 is not UTF-8" in ran.err
     path.write_text("[toml-schema")
     assert f"{path}: line 1" in run("setup", "gcs", f"--quota={path}", *WHO).err

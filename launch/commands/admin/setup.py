@@ -1,4 +1,4 @@
-"""Preparing a bucket: the rights in it, and the settings it needs."""
+"""Prepare a bucket: the permissions in it, and the settings that it needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = {"gcs": "gs", "s3": "s3"}
 PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",)}
-"""What machines there are in the cloud of a bucket."""
+"""The providers in the cloud of a bucket."""
 
 
 def register(verbs: Verbs) -> None:
@@ -29,10 +29,10 @@ def register(verbs: Verbs) -> None:
         "setup",
         setup,
         prints=True,
-        text="Prints the commands of gcloud or aws that would do it; --apply does it, and changes"
-        " nothing that is as it should be. With --make, also the bucket, the service accounts or"
-        " roles that are named, and the bastion's right to make machines of --provider. Members of"
-        " projects are read from the quota file.",
+        text="Prints the gcloud or aws commands that set the permissions. --apply sets them, and"
+        " changes only what differs. --make adds the bucket, the named service accounts or roles,"
+        " and the bastion's permission to create machines of --provider. Members of projects are"
+        " read from the quota file.",
         example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml --make"
         " --location=us-central1 --provider=gce"
         " --bastion_account=serviceAccount:b@p.iam.gserviceaccount.com"
@@ -43,23 +43,40 @@ def register(verbs: Verbs) -> None:
         " --users=arn:aws:iam::123456789012:user/{} --apply",
     )
     parser.add_argument("kind", choices=sorted(KINDS), metavar="KIND", help="gcs or s3")
-    text(parser, "--quota", "the quota file; the bucket's by default", metavar="FILE")
+    text(parser, "--quota", "quota file (default: the bucket's)", metavar="FILE")
     text(parser, "--bastion_account", "identity of the bastion", metavar="IDENTITY")
     many(
         parser,
         "--agent_account",
-        "identity of a pool's machines, as gpu=IDENTITY; without a pool, of those of every pool",
+        "identity of a pool's machines, such as gpu=IDENTITY; without a pool, of all machines",
         metavar="[POOL=]IDENTITY",
     )
     many(parser, "--admin", "identity of an admin", metavar="IDENTITY")
-    text(parser, "--users", "identity of a user, with {} for the name", metavar="PATTERN")
-    many(parser, "--user", "identity of one user, as ada=user:a@x.org", metavar="NAME=IDENTITY")
-    switch(parser, "--make", "also what the bucket's cloud does not have yet")
-    text(parser, "--location", "where to make the bucket, as us-central1", metavar="PLACE")
-    several(parser, "--provider", "what machines it makes: gce, gcp_tpu or ec2", metavar="NAME")
-    text(parser, "--cloud_project", "Google's; by default the account's", metavar="ID")
-    switch(parser, "--apply", "do it")
-    switch(parser, "--yes", "the same")
+    text(
+        parser,
+        "--users",
+        "pattern of user identities, with {} for the user name",
+        metavar="PATTERN",
+    )
+    many(
+        parser, "--user", "identity of one user, such as ada=user:a@x.org", metavar="NAME=IDENTITY"
+    )
+    switch(parser, "--make", "also create what is missing in the bucket's cloud")
+    text(parser, "--location", "location of a new bucket, such as us-central1", metavar="PLACE")
+    several(
+        parser,
+        "--provider",
+        "provider of machines that the bastion creates: gce, gcp_tpu or ec2",
+        metavar="NAME",
+    )
+    text(
+        parser,
+        "--cloud_project",
+        "Google Cloud project (default: that of your credentials)",
+        metavar="ID",
+    )
+    switch(parser, "--apply", "make the changes instead of printing commands")
+    switch(parser, "--yes", "the same as --apply")
 
 
 def setup(args: argparse.Namespace) -> int:
@@ -71,19 +88,19 @@ def setup(args: argparse.Namespace) -> int:
     session = Session(args)
     if not args.bastion_account:
         raise UsageError(
-            "--bastion_account: which identity is the bastion?",
-            hint="the identity that runs bastion serve",
+            "--bastion_account is missing",
+            hint="give the identity that runs bastion serve",
         )
     quota = _quota(session)
     people = _people(args, quota)
     projects = members(quota, people.users)
     _check_users(args, {user for users in projects.values() for user in users})
     for user in unknown(people, projects):
-        note(f"{user} gets no rights: name an identity with --users or --user={user}=IDENTITY")
+        note(f"{user} gets no permissions: add --users, or --user={user}=IDENTITY")
     if people.agents:
         note(
-            f"{', '.join(people.agents)}: may act for the machines of every pool:"
-            " --agent_account=POOL=IDENTITY keeps it to one"
+            f"{', '.join(people.agents)} can act for the machines of every pool;"
+            " to limit an identity to one pool: --agent_account=POOL=IDENTITY"
         )
     place_of(session.profile.root, kind=KINDS[args.kind])
     admin = Admin(session.profile.root)
@@ -97,7 +114,7 @@ def setup(args: argparse.Namespace) -> int:
         for name in admin.exposed_webhooks():
             note(
                 f"webhook {name}: every user can read its url in config/bastion.toml and in root;"
-                " put it into a file on the bastion's machine, and name that by url_file"
+                " put the url into a file on the bastion's machine, and set url_file to that file"
             )
         return exits.OK
     made = tuple(line for step in steps for line in step.commands)
@@ -110,7 +127,7 @@ def setup(args: argparse.Namespace) -> int:
 
 
 def _steps(session: Session, people: People) -> list[Step]:
-    """What `--make` makes beside the rights in the bucket; nothing without it."""
+    """Return what `--make` creates besides permissions in the bucket; empty without it."""
     from bastion.account.needs import Needs
     from bastion.account.open import steps_of
     from bastion.clock import SystemClock
@@ -120,7 +137,7 @@ def _steps(session: Session, people: People) -> list[Step]:
     beside = {"--location": args.location, "--provider": args.provider}
     if not args.make:
         if given := [flag for flag, said in beside.items() if said]:
-            raise UsageError(f"{', '.join(given)}: of what is made", hint="add --make")
+            raise UsageError(f"{', '.join(given)} needs --make", hint="add --make")
         return []
     if wrong := [each for each in args.provider if each not in PROVIDERS[args.kind]]:
         known = " or ".join(PROVIDERS[args.kind])
@@ -157,8 +174,8 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
 
     if args.users and "{}" not in args.users:
         raise UsageError(
-            f"--users: {args.users!r} has no {{}}, the place of the name",
-            hint="user:{}@example.com, or arn:aws:iam::123456789012:user/{}",
+            f"--users: {args.users!r} has no {{}} for the user name",
+            hint="such as user:{}@example.com, or arn:aws:iam::123456789012:user/{}",
         )
     named = [each.partition("=") for each in args.user]
     for name, equals, identity in named:
@@ -191,30 +208,30 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
 
 
 def _check_identities(kind: str, said: Mapping[str, Sequence[str]]) -> None:
-    """Refuse what the policy of a bucket would not take: a cloud's own words come late."""
+    """Refuse identities that the policy of a bucket would not accept, before a cloud does."""
     from bastion.service.access.identity import EXAMPLES, wrong_identities
 
     for flag, identity in wrong_identities(KINDS[kind], said):
         raise UsageError(
-            f"{flag}: {identity!r} is no identity for setup {kind}",
-            hint=f"write it whole, as {EXAMPLES[KINDS[kind]]}",
+            f"{flag}: {identity!r} is not an identity for setup {kind}",
+            hint=f"give its full name, such as {EXAMPLES[KINDS[kind]]}",
         )
 
 
 def _check_users(args: argparse.Namespace, known: Collection[str]) -> None:
-    """Refuse an identity of a user that is in no project: it would get no right."""
+    """Refuse an identity of a user that is in no project: it would get no permissions."""
     from quota.choice import choose
 
     for name in (each.partition("=")[0] for each in args.user):
         if name not in known:
             raise UsageError(
                 f"--user: {name!r} is in no project of the quota file, {choose(name, known)}",
-                hint="correct the name, or put the user into the quota file first",
+                hint="correct the name, or add the user to the quota file first",
             )
 
 
 def _pool_of(account: str) -> tuple[str, str]:
-    """(pool, identity) of an `--agent_account`; no pool where it is for those of all."""
+    """Return (pool, identity) of an `--agent_account`; the pool is empty for all pools."""
     from bastion.spec.names import NAME
 
     pool, equals, identity = account.partition("=")

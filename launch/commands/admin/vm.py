@@ -27,11 +27,11 @@ def register(verbs: Verbs) -> None:
         "create",
         make,
         text=(
-            "One small VM in the cloud that the zone is of. It runs bastion serve for the root,"
-            " from a container image, or from the wheel of this program, and starts it again when"
-            " it ends. The root is --root, or the folder NAME beside the active profile's. Zone,"
-            " cloud_project, identity and bastion_image of the profile hold where no flag says."
-            " The quota file is ROOT/project-quotas/project-quotas.config, its log ROOT/logs/NAME."
+            "Creates a small VM in the cloud of the zone. It runs bastion serve for the root, from"
+            " a container image or from the wheel of this program, and restarts it when it ends."
+            " The root is --root, or the folder NAME next to the active profile's root. Defaults of"
+            " zone, cloud_project, identity and image come from the profile. The quota file is"
+            " ROOT/project-quotas/project-quotas.config, the log ROOT/logs/NAME."
         ),
         example=f"""\
 {_AGAIN} --zone=us-central1-a --identity=bastion@acme.iam.gserviceaccount.com
@@ -39,15 +39,12 @@ def register(verbs: Verbs) -> None:
     )
     _add_name(create)
     _add_what(create)
-    _add_shape(create)
-    text(create, "--quota_file", "a quota file, put into the bucket first", metavar="FILE")
+    text(create, "--quota_file", "quota file to put into the bucket first", metavar="FILE")
     upgrade = verbs.add(
         "upgrade",
         renew,
-        text=(
-            "Jobs go on while it is away, a minute or two. What no flag says stays as it is: an"
-            " image, where its quota file is, metrics. Interrupted, it may be off: type it again."
-        ),
+        text="Replaces the running version with this program's, or with --image. Jobs continue"
+        " while the bastion is down for a minute or two.",
         example="bastion upgrade --name=shared-bastion --zone=us-central1-a",
     )
     _add_name(upgrade)
@@ -59,39 +56,39 @@ def register(verbs: Verbs) -> None:
         _add_name(parser)
         parser.add_argument("job", nargs="?", default="", help=argparse.SUPPRESS)
         if name == "delete":
-            switch(parser, "--yes", "do not ask")
+            switch(parser, "--yes", "confirm the deletion")
 
 
 def _add_name(parser: Parser) -> None:
-    text(parser, "--name", "of the VM and the bastion; it ends in -bastion", metavar="NAME")
-    text(parser, "--zone", "where, as us-central1-a or us-east-1a", metavar="ZONE")
-    text(parser, "--cloud_project", "Google's; by default that of your credentials", metavar="ID")
+    named = "name of the VM and the bastion; must end in -bastion"
+    text(parser, "--name", named, metavar="NAME")
+    text(parser, "--zone", "zone, such as us-central1-a or us-east-1a", metavar="ZONE")
+    project = "Google Cloud project (default: that of your credentials)"
+    text(parser, "--cloud_project", project, metavar="ID")
 
 
 def _add_what(parser: Parser) -> None:
     text(
         parser,
         "--image",
-        "of this program, tagged NAME if it has no tag; by default its wheel",
+        "container image of this program; without a tag, NAME is its tag (default: the wheel)",
         metavar="REF",
     )
+    identity = "service account or instance profile of the VM"
+    text(parser, "--identity", identity, metavar="ACCOUNT")
+    text(parser, "--machine_type", "VM type (default: e2-small or t3.small)", metavar="TYPE")
     text(
         parser,
         "--quota_url",
-        "of a quota file elsewhere, as gs://PRIVATE/q.toml",
+        "URL of a quota file outside the bucket, such as gs://PRIVATE/q.toml",
         metavar="URL",
     )
-    number(parser, "--metrics_port", "the bastion answers Prometheus there")
-    text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
-
-
-def _add_shape(parser: Parser) -> None:
-    """What a VM is made with, and keeps for as long as it is."""
-    text(parser, "--identity", "service account or instance profile it acts as", metavar="ACCOUNT")
-    text(parser, "--machine_type", "by default e2-small or t3.small", metavar="TYPE")
-    text(parser, "--network", "network at Google, security group at Amazon", metavar="NAME")
-    text(parser, "--subnet", "by default the zone's", metavar="NAME")
-    number(parser, "--disk", "GiB of its disk", default=20)
+    text(parser, "--network", "network (Google Cloud) or security group (AWS)", metavar="NAME")
+    text(parser, "--subnet", "subnet (default: the zone's)", metavar="NAME")
+    number(parser, "--disk", "disk size in GiB", default=20)
+    number(parser, "--metrics_port", "serve Prometheus metrics on this port")
+    host = "address to serve metrics on (default: 127.0.0.1)"
+    text(parser, "--metrics_host", host, metavar="ADDRESS")
 
 
 def make(args: argparse.Namespace) -> int:
@@ -109,7 +106,7 @@ def make(args: argparse.Namespace) -> int:
         note(f"{args.quota_file} is the quota file of {vm.root_url}")
     vm = _ready(session, vm)
     open_vm(vm, session.client.clock).create()
-    note(f"{vm.name} boots in {vm.zone}; it leads in a minute or two: bastion status")
+    note(f"{vm.name} is booting in {vm.zone} and leads in a minute or two: bastion status")
     note(f"its log is {vm.root_url}/{bastion_log(vm.name)}")
     return exits.OK
 
@@ -123,7 +120,7 @@ def renew(args: argparse.Namespace) -> int:
     named = _checked(replace(_described(session), identity="-"))
     vm = open_vm(_ready(session, named), session.client.clock).upgrade()
     what = vm.image or f"version {_version()}"
-    note(f"{vm.name} starts anew with {what}; jobs go on meanwhile")
+    note(f"{vm.name} is restarting with {what}; jobs continue in the meantime")
     return exits.OK
 
 
@@ -135,25 +132,25 @@ def change(args: argparse.Namespace) -> int:
     if args.job:
         verb = "launch -- COMMAND" if args.verb_name == "start" else f"cancel {args.job}"
         raise UsageError(
-            f"{args.verb_name}: is about the bastion's own VM, and takes no job",
+            f"{args.verb_name} is about the bastion's own VM and takes no job",
             hint=f"bastion {verb}",
         )
-    # Neither is asked for again, nor changed.
+    # The verb neither needs nor changes the identity and the image.
     named = replace(_named(Session(args)), identity="-", image="x")
     vm = open_vm(_checked(named), SystemClock())
     if args.verb_name == "delete" and not args.yes:
         raise UsageError(
-            f"delete: {named.name} is deleted with its disk; its bucket and machines stay",
+            f"delete needs --yes: it deletes {named.name} and its disk; bucket and machines remain",
             hint=f"bastion delete --name={named.name} --zone={named.zone} --yes",
         )
     {"start": vm.start, "stop": vm.stop, "delete": vm.delete}[args.verb_name]()
-    said = {"start": "starts", "stop": "is stopped; jobs go on", "delete": "is deleted"}
+    said = {"start": "is starting", "stop": "is stopped; jobs continue", "delete": "is deleted"}
     note(f"{named.name} {said[args.verb_name]}")
     return exits.OK
 
 
 def _named(session: Session) -> BastionVm:
-    """The VM that the flags name."""
+    """Return the VM that the flags name."""
     from bastion.vm.bastion_vm import BastionVm
 
     args = session.args
@@ -168,7 +165,7 @@ def _named(session: Session) -> BastionVm:
 
 
 def _described(session: Session) -> BastionVm:
-    """The VM with what the flags say that it runs."""
+    """Return the VM that the flags describe."""
     args = session.args
     return replace(
         _named(session),
@@ -193,7 +190,7 @@ def _shaped(session: Session) -> BastionVm:
 
 
 def _ready(session: Session, vm: BastionVm) -> BastionVm:
-    """`vm` with the wheel of this program in its bucket, unless it runs an image."""
+    """Return `vm` with the wheel of this program in its bucket, unless it runs an image."""
     if vm.image:
         return vm
     from bastion.provider.boot import own_wheel
@@ -205,7 +202,7 @@ def _ready(session: Session, vm: BastionVm) -> BastionVm:
 
 
 def _image(asked: str, profile: Profile, name: str) -> str:
-    """The image with its registry and its tag, which `bastion bundle --name` gave it."""
+    """Return the image with its registry and tag; `bastion bundle --name` sets the tag."""
     image = asked or profile.bastion_image
     if not image:
         return ""
