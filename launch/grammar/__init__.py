@@ -1,10 +1,10 @@
 """
-The grammar: which verbs and flags there are, and what is said about words that are neither.
+The grammar: the verbs and flags, and the hints for unknown words.
 
-Comes in: the words before `--`. Goes out: parsed flags, or a `UsageError` with the words that were
-meant. Read `vocabulary` (verbs by family), `parser` (flags), `foreign_words` (what other systems
-call them), `unknown_words` (what is answered), then `shells` (completion).
+Input: the words before `--`. Output: parsed flags, or a `UsageError` that suggests the right words.
+Read `vocabulary` (verbs by family), `parser` (flags), `foreign_words` (names in other systems),
+`unknown_words` (the hints), then `shells` (completion).
 
-`program_words` are whole commands of other programs, `slurm_words` those of Slurm, and `states`
-what others call the states of a job.
+`program_words` are whole commands of other programs, `slurm_words` those of Slurm, and `states` the
+job states of other systems.
 """

@@ -1,10 +1,10 @@
 """
-The words of other systems, and our command for each: one table for verbs, one for flags.
+The words of other systems, and our command for each: one table of verbs, one of flags.
 
 Source: sbatch(1), squeue(1), scontrol(1), sacct(1), scancel(1); `sky --help`; `dstack --help`;
-`kubectl --help`; `ray --help`; `xpk --help`; `axlearn gcp --help`. What can mean one
-thing here is simply understood (`launch/submission/foreign_flags.py`); the rest is answered with
-our own words.
+`kubectl --help`; `ray --help`; `xpk --help`; `axlearn gcp --help`. Flags with a
+single possible meaning are accepted (`launch/submission/foreign_flags.py`); the others are refused
+with our equivalent as a hint.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ VERBS = {
 """What other systems call a verb, and our command for it."""
 
 PROGRAMS = ("axlearn", "bastion", "dstack", "flambe", "gcp", "kubectl", "ray", "sky", "xpk")
-"""Words that stand before the verb elsewhere, as in `axlearn gcp launch`."""
+"""Words that precede the verb in other systems, as in `axlearn gcp launch`."""
 
 PHRASES = {
     ("scontrol", "show"): "show JOB",
@@ -147,29 +147,29 @@ PHRASES = {
 """Two words of another system, and our command for both."""
 
 NOUNS = ("job", "jobs", "pod", "pods", "workload", "workloads")
-"""What stands before a name elsewhere, as in `kubectl describe pod NAME`."""
+"""Words that precede a name in other systems, as in `kubectl describe pod NAME`."""
 
 OF_THE_VM = ("create", "start", "stop", "delete", "upgrade")
-"""Our verbs about the bastion's own VM; behind another system's name they mean a job."""
+"""Our verbs about the bastion's own VM; after the name of another system they mean a job."""
 
 NOT_YET = {
-    "autostop": "a pool deletes machines that stay idle; its idle_timeout says when",
+    "autostop": "a pool deletes idle machines after its idle_timeout",
     **dict.fromkeys(
         ("storage", "volume", "volumes"),
-        "a job reads buckets itself, and bastion fetch JOB brings what it kept in"
+        "a job reads buckets itself, and bastion fetch JOB downloads what it kept in"
         " BASTION_OUTPUT_DIR",
     ),
 }
-"""What Bastion has no verb for, and what serves meanwhile."""
+"""Features without a verb in Bastion, and what to do instead."""
 
 DESTRUCTIVE = ("cancel", "restore", "release", "down", "agent")
-"""Verbs that no misspelling is answered with."""
+"""Verbs that are never suggested for a misspelled verb."""
 
 OF_ALL_JOBS = {"list": "show", "status": "show", "queue": "show", "ls": "show", "down": "cancel"}
-"""Verbs that users give a job although they take none, and our verb for one job."""
+"""Verbs to which users give a job although they take none, and our verb for one job."""
 
 ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "--yes", "-l", "-u", "-y")
-"""Flags of Slurm and sky that take no value, and are nothing to a job here."""
+"""Flags of Slurm and SkyPilot that take no value and have no meaning here."""
 
 FLAGS = {
     "--image": "--bundler_type=image --bundler_spec=ref=NAME",
@@ -179,32 +179,32 @@ FLAGS = {
     "--container_image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--requirements": "--python_env=requirements.txt --code=.",
     "--conda": "--python_env=requirements.txt --code=.",
-    "--env_file": "a file with a line --env=NAME=TEXT for each is given as --flagfile=FILE",
+    "--env_file": "use --flagfile=FILE, a file with one --env=NAME=TEXT per line",
     "--envs": "--env=NAME=TEXT",
     "--export": "--env=NAME=TEXT",
-    "--follow": "bastion run -- COMMAND follows; so does launch --watch",
-    "--detach": "leave it out: launch never waits",
-    "--detach_run": "leave it out: launch never waits",
-    "--async": "leave it out: launch never waits",
-    "--wait": "bastion run -- COMMAND waits; so does launch --watch",
+    "--follow": "to follow the log: bastion run -- COMMAND, or launch --watch",
+    "--detach": "omit it: launch never waits",
+    "--detach_run": "omit it: launch never waits",
+    "--async": "omit it: launch never waits",
+    "--wait": "to wait for the job: bastion run -- COMMAND, or launch --watch",
     "--timeout": "--max_runtime=TIME",
     "--time_limit": "--max_runtime=TIME",
     "--deadline": "--max_runtime=TIME",
     "--walltime": "--max_runtime=TIME",
-    "--spot": "leave it out: a pool's machines are spot or not, and --pool=NAME picks one",
-    "--use_spot": "leave it out: a pool's machines are spot or not, and --pool=NAME picks one",
-    "--preemptible": "leave it out: a preempted job resumes; --no_resume if it must not",
-    "--requeue": "leave it out: a preempted job resumes; --retries=N is for failures",
+    "--spot": "omit it: all machines of a pool are spot or not; choose one with --pool=NAME",
+    "--use_spot": "omit it: all machines of a pool are spot or not; choose one with --pool=NAME",
+    "--preemptible": "omit it: a preempted job resumes; to prevent that: --no_resume",
+    "--requeue": "omit it: a preempted job resumes; --retries=N is for failures",
     "--no_requeue": "--no_resume",
     "--max_restarts": "--retries=N",
     "--max_retries": "--retries=N",
     "--backoff_limit": "--retries=N",
     "--restart": "--retries=N",
     "--ntasks": "--replicas=N",
-    "-a": "--array=0-99%10, of which ten run at once",
+    "-a": "--array=0-99%10, which runs 10 at a time",
     "-n": "--replicas=N for copies, --name=NAME for a name",
-    "-": "a script is given as a file, as bastion launch job.sbatch",
-    "--ntasks_per_node": "--replicas=N; what starts several processes on a host is the command",
+    "-": "give the script as a file, such as bastion launch job.sbatch",
+    "--ntasks_per_node": "--replicas=N; the command starts several processes on a host itself",
     "--num_slices": "--replicas=N",
     "--tpu_type": "--instance_type=TYPE",
     "--machine_type": "--instance_type=TYPE",
@@ -218,13 +218,13 @@ FLAGS = {
     "--nice": "--priority=N, 1 (highest) to 5",
     "--nodelist": "--hostname=NAME, which may be repeated",
     "-w": "--hostname=NAME, which may be repeated",
-    "--zone": "--pool=NAME; a pool has the zones that its admin gave it",
-    "--region": "--pool=NAME; a pool has the zones that its admin gave it",
-    "--cloud": "--pool=NAME; a pool is of one provider",
-    "--infra": "--pool=NAME; a pool is of one provider",
+    "--zone": "--pool=NAME; the admin configures the zones of a pool",
+    "--region": "--pool=NAME; the admin configures the zones of a pool",
+    "--cloud": "--pool=NAME; each pool has one provider",
+    "--infra": "--pool=NAME; each pool has one provider",
     "--constraint": "--pool=NAME, --cluster=NAME or --shard=NAME",
-    "--switches": "--same=LABEL, a label of the pools that share a switch",
-    "--error": "leave it out: bastion logs JOB has it",
+    "--switches": "--same=LABEL, with a label of pools that share a switch",
+    "--error": "omit it: bastion logs JOB includes stderr",
     "--mail_type": "--notify=WEBHOOK --notify_on=ended",
     "--mail_user": "--notify=WEBHOOK",
     "--output_dir": "a job writes into $BASTION_OUTPUT_DIR; bastion fetch JOB FOLDER copies it",
@@ -233,63 +233,62 @@ FLAGS = {
     "--me": "--mine",
     "--verbose": "--debug",
     "-v": "--debug",
-    "--filename": "leave it out: a file is given as it is, bastion launch FILE",
-    "--config": "a file of flags is given as --flagfile=FILE; settings: bastion config set",
+    "--filename": "omit it: give the file alone, bastion launch FILE",
+    "--config": "use --flagfile=FILE for a file of flags, bastion config set for settings",
     "--user": "--user_id=USER",
     "-u": "--user_id=USER",
     "--project": "--project_id=PROJECT",
-    "--command": "leave it out: the command stands after --, bastion launch -- COMMAND",
-    "--yes": "leave it out: nothing asks",
-    "-y": "leave it out: nothing asks",
-    "--refresh": "leave it out: what is shown is never older than its last line says",
+    "--command": "omit it: give the command after --, bastion launch -- COMMAND",
+    "--yes": "omit it: nothing asks for confirmation",
+    "-y": "omit it: nothing asks for confirmation",
+    "--refresh": "omit it: the last line says how old the output is",
     "--begin": "--hold, then bastion release JOB",
-    "--signal": "--grace=TIME: the notice comes that long before the end",
-    "-f": "leave it out: a file is given as it is, bastion launch FILE",
-    "-e": "--env=NAME=TEXT; a file of errors is left out, bastion logs JOB has it",
+    "--signal": "--grace=TIME: the job gets its notice this long before it is killed",
+    "-f": "omit it: give the file alone, bastion launch FILE",
+    "-e": "--env=NAME=TEXT; for an error file, omit it: bastion logs JOB includes stderr",
     "-l": "--resources=TYPE=N",
-    "--force": "leave it out: jobs run beside one another, and bastion cancel JOB ends one",
-    "--retry_until_up": "leave it out: a job waits in the queue until there is room",
-    "--down": "leave it out: a pool deletes machines that stay idle",
-    "--idle_minutes_to_autostop": "leave it out: a pool deletes machines that stay idle",
-    "-i": "leave it out: a pool deletes machines that stay idle",
-    "--cluster_name": "--name=NAME of the job; the machines are those of a pool, --pool=NAME",
-    "--disk_size": "leave it out: a pool's machines have the disk that its admin gave them",
-    "--disk_tier": "leave it out: a pool's machines have the disk that its admin gave them",
-    "--mem_per_cpu": "--mem=SIZE, of each replica",
-    "--mem_per_gpu": "--mem=SIZE, of each replica",
-    "--open_mode": "leave it out: each attempt has a log of its own",
-    "--pty": "leave it out: bastion exec JOB -- bash is a shell in a job that runs",
-    "--entrypoint": "leave it out: the command stands after --, bastion launch -- COMMAND",
-    "--ports": "leave it out: a job may listen on any port of its machine",
+    "--force": "omit it: jobs can have the same name; to end one: bastion cancel JOB",
+    "--retry_until_up": "omit it: a job waits in the queue until it can start",
+    "--down": "omit it: a pool deletes machines that stay idle",
+    "--idle_minutes_to_autostop": "omit it: a pool deletes machines that stay idle",
+    "-i": "omit it: a pool deletes machines that stay idle",
+    "--cluster_name": "--name=NAME for the job, --pool=NAME for its machines",
+    "--disk_size": "omit it: a pool's machines have the disk that its admin gave them",
+    "--disk_tier": "omit it: a pool's machines have the disk that its admin gave them",
+    "--mem_per_cpu": "--mem=SIZE, per replica",
+    "--mem_per_gpu": "--mem=SIZE, per replica",
+    "--open_mode": "omit it: each attempt has a log of its own",
+    "--pty": "omit it: for a shell in a running job, bastion exec JOB -- bash",
+    "--entrypoint": "omit it: give the command after --, bastion launch -- COMMAND",
+    "--ports": "omit it: a job can listen on any port of its machine",
     **dict.fromkeys(
         ("--volume", "--volumes", "--mount", "--mounts", "--storage", "--file_mounts"),
-        "leave it out: nothing is mounted; a job reads buckets itself, or what its machine has",
+        "omit it: nothing is mounted; a job reads buckets itself, or files of its machine",
     ),
 }
-"""What other systems call a flag, and our words for it."""
+"""What other systems call a flag, and our equivalent."""
 
 NEEDS_VALUE = {
-    "-d": "launch never waits, so -d of sky is left out; of Slurm it is -d afterok:JOB",
+    "-d": "omit SkyPilot's -d, as launch never waits; Slurm's is -d afterok:JOB",
 }
-"""Flags that other systems have without a value, and what is meant."""
+"""Flags that other systems have without a value, and what to use."""
 
 OF_LISTS = {
     **dict.fromkeys(("-t", "--states"), "--state=STATE"),
-    "--all_users": "leave it out: a list has the jobs of everyone",
-    "-j": "leave it out: bastion show JOB looks at one job",
+    "-j": "omit it: for one job, bastion show JOB",
 }
-"""What others call a flag of a list of jobs; `-t` of a job is its time."""
+"""What others call a flag of a list of jobs; for one job `-t` is its time limit."""
 
 OF_SIMULATE = {
-    "--cluster_job_log": "leave it out: a trace is given as it is, bastion simulate TRACE",
+    "--cluster_job_log": "omit it: give the trace alone, bastion simulate TRACE",
     "--jobs_per_hour": "--load=N",
     **dict.fromkeys(("--gpus", "--nodes", "--cluster"), "--machines=4x8, four machines of eight"),
     "--round_duration": "--round=N",
     "--exp_prefix": "--report=FILE, --jobs_json=FILE",
-    "--sim_type": "leave it out: without a trace jobs are drawn as --load says",
-    "--simulate": "leave it out: this verb always simulates",
-    "--simulator_rpc_port": "leave it out: simulations beside one another need no port",
+    "--sim_type": "omit it: without a trace, --load generates jobs",
+    "--simulate": "omit it: this verb always simulates",
+    "--simulator_rpc_port": "omit it: parallel simulations need no port",
     "--start_id_track": "--first=N of a trace",
     "--stop_id_track": "--first=N of a trace",
 }
-"""What a simulator of schedulers calls a flag, and our words for it. Source: Blox."""
+"""What a scheduler simulator calls a flag, and our equivalent. Source: Blox."""

@@ -1,5 +1,5 @@
 """
-Whole commands of other programs, as ours: their verb, and each flag with what it means here.
+Whole commands of other programs as ours: their verbs, and the meaning of each flag.
 
 Source: sbatch(1), srun(1), kubectl(1); `ray job submit --help`, `ray submit --help`; `sky launch
 --help`; `dstack apply --help`; `xpk workload create --help`; `axlearn gcp launch --help`.
@@ -20,14 +20,14 @@ _IMAGE = "--bundler_type=image --bundler_spec=ref={}"
 
 
 class Program(NamedTuple):
-    """What one program calls things. A flag may stand behind our verb for it, as `list -w`."""
+    """The words of one program. A flag can be limited to one verb of ours, as in `list -w`."""
 
     verbs: Mapping[str, str]
-    """Its words, and ours."""
+    """Its verbs, and ours."""
     takes: Mapping[str, str]
-    """Its flags with a value, and ours: `JOB` is a name, `COMMAND` a command, empty leaves out."""
+    """Its flags with a value, and ours: `JOB` is a name, `COMMAND` a command, empty drops it."""
     alone: Mapping[str, str]
-    """Its flags without a value, and ours; empty leaves out."""
+    """Its flags without a value, and ours; empty drops it."""
 
 
 _SLURM_TAKES = {
@@ -50,7 +50,7 @@ _SLURM_ALONE = {
     "--parsable": "-q",
 }
 _UNITS = {"--cpus": "", "--memory": "GiB"}
-"""What sky counts an amount in, by its flag."""
+"""The unit of an amount in SkyPilot, by flag."""
 _PODS = ("pods", "pod", "po", "jobs", "job", "workloads", "workload")
 _PROGRAMS = {
     "kubectl": Program(
@@ -216,9 +216,9 @@ _PROGRAMS = {
 
 def program_command(program: str, words: Sequence[str]) -> str:
     """
-    Return our command, without `bastion`, for one of another program; empty where it is unknown.
+    Return our command, without `bastion`, for one of another program; empty if it is unknown.
 
-    What stood behind `--` is not among the words: `-- COMMAND` at the end is the place for it.
+    The words do not include those after `--`; `-- COMMAND` at the end is their place.
     """
     table = _PROGRAMS.get(program)
     if table is None:
@@ -238,14 +238,14 @@ def program_command(program: str, words: Sequence[str]) -> str:
         return f"launch --code=. -- COMMAND; {_MORE}"
     names = _plain_names(program, verb, names)
     if verb == "cancel" and not names and "--mine" not in flags:
-        return ""  # nothing is cancelled that was not named
+        return ""  # never suggest to cancel jobs that were not named
     if verb == "list" and names and (program == "kubectl" or words[0].lower() == "status"):
         return shlex.join(["show", *names, *flags])
     return _written(ours, flags, names, command)
 
 
 def _whole_amounts(words: Sequence[str]) -> list[str]:
-    """The amounts of sky as ours: `4+` is at least four, and memory is counted in GiB."""
+    """Return SkyPilot amounts as ours: `4+` is at least four, and memory is in GiB."""
     told: list[str] = []
     for word in words:
         flag, equals, value = word.rpartition("=")
@@ -257,7 +257,7 @@ def _whole_amounts(words: Sequence[str]) -> list[str]:
 
 
 def slurm_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the flags that words of `srun` begin with, as ours, and the command behind them."""
+    """Return the leading flags of `srun` words, as ours, and the command after them."""
     flags, _, command = _parts(_PROGRAMS["srun"], "run -- COMMAND", words)
     return flags, command
 
@@ -304,7 +304,7 @@ def _look(known: Mapping[str, str], verb: str, flag: str) -> str | None:
 
 
 def _has_value(known: str | None, flag: str) -> bool:
-    """Whether the next word is its value; a flag that nothing tells of is one of ours, if long."""
+    """Whether the next word is its value; an unknown long flag is taken for one of ours."""
     return known is not None or flag.startswith("--") or flag in ("-e", "-f")
 
 
@@ -318,7 +318,7 @@ def _renamed(ours: str, value: str, equals: str) -> list[str]:
 
 
 def _plain_names(program: str, verb: str, names: Sequence[str]) -> list[str]:
-    """Return the names without what another program writes around them."""
+    """Return the names without prefixes and suffixes of another program."""
     if program == "kubectl":
         names = [name.rpartition("/")[2] if verb != "fetch" else name for name in names]
         return [name.partition(":")[0] or name if verb == "fetch" else name for name in names]

@@ -1,7 +1,7 @@
 """
 Completion scripts, generated from the tree of verbs.
 
-Verbs, flags, actions and words of a flag are written into the script, so completing them starts no
+The script contains verbs, flags, actions and the words of a flag, so completing them does not start
 Python. Jobs, pools, machines and projects are looked up with `bastion VERB -q`.
 """
 
@@ -48,7 +48,7 @@ complete -o default -F _bastion bastion
 _ACTIVE = "bastion list -q 2>/dev/null"
 _ALL = "bastion list --all -q 2>/dev/null"
 _OF_ENDED = ("logs", "show", "why", "events", "fetch", "rerun", "wait")
-"""Verbs that are of jobs that have ended, too."""
+"""Verbs that also take jobs that have ended."""
 _LOOKED_UP = {
     "--pool": "bastion pool -q 2>/dev/null",
     "--hostname": "bastion machines -q 2>/dev/null",
@@ -56,7 +56,7 @@ _LOOKED_UP = {
     "-p": "bastion status -q 2>/dev/null",
     "--after": _ACTIVE,
 }
-"""Flags whose values are in the bucket, and the command that prints them."""
+"""Flags whose values are in the bucket, and the command that prints the values."""
 
 
 def script(shell: str, parsers: Mapping[str, Parser]) -> str:

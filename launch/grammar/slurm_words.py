@@ -1,5 +1,5 @@
 """
-Commands of Slurm whose flags or words say which command of ours is meant.
+Slurm commands whose flags or words determine the equivalent command of ours.
 
 Source: squeue(1), scancel(1), sinfo(1), sacct(1), sstat(1), sprio(1), srun(1), scontrol(1).
 """
@@ -45,21 +45,21 @@ _SHOWN = {
     **dict.fromkeys(("config", "daemons"), "status"),
     **dict.fromkeys(("reservation", "reservations", "res", "assoc", "assoc_mgr"), "quota show"),
 }
-"""What `scontrol show` shows beside jobs."""
+"""What `scontrol show` shows besides jobs."""
 _OF_NODES = {
     **dict.fromkeys(("drain", "fail"), "drain"),
     "down": "cordon",
     **dict.fromkeys(("resume", "undrain", "idle"), "uncordon"),
 }
-"""What `scontrol update NodeName=... State=...` makes of a node, and our verb for it."""
+"""The node states of `scontrol update NodeName=... State=...`, and our verb for each."""
 _OF_ADMINS = ("create", "delete", "reconfigure", "reboot", "reboot_nodes", "shutdown", "takeover")
-"""What `scontrol` does and nothing here has to."""
+"""Actions of `scontrol` that Bastion does not need."""
 _TASK = pattern(r"(.+)_(?:(\d+)|\[([\d,-]+)\])")
 """A task of an array, as Slurm writes it; `[0-3]` names several."""
 
 
 def slurm_command(word: str, rest: Sequence[str]) -> str:
-    """Return our command, without `bastion`, for one of Slurm's; empty where its words say none."""
+    """Return our command, without `bastion`, for one of Slurm's; empty if there is none."""
     if word == "scontrol":
         return _scontrol(rest)
     if word == "srun" and (beside := [each for each in rest if each.startswith("--jobid=")]):
@@ -88,7 +88,7 @@ def slurm_command(word: str, rest: Sequence[str]) -> str:
 
 
 def _together(commands: Iterable[str]) -> str:
-    """The first of some commands, with the flags of those others that are of its verb."""
+    """Return the first command, with the flags of the others that have the same verb."""
     first, *others = [*commands] or [""]
     verb = first.partition(" ")[0]
     more = [rest for each in others for its, _, rest in [each.partition(" ")] if its == verb]
@@ -98,7 +98,7 @@ def _together(commands: Iterable[str]) -> str:
 
 
 def _filled(ours: str, value: str) -> str:
-    """Put the value of a flag into the place for it."""
+    """Return the command with the value of a flag in its place."""
     for place in ("JOB", "USER", "STATE", "DATE", "PROJECT"):
         if value and ours.endswith(place):
             words = _ids(value) if place == "JOB" else [value]
@@ -109,7 +109,7 @@ def _filled(ours: str, value: str) -> str:
 
 
 def _ids(value: str) -> list[str]:
-    """The jobs of a list; a comma within brackets ends none."""
+    """Return the jobs of a list, split at commas outside brackets."""
     return [_own_id(each) for each in re.split(r",(?![^\[]*\])", value)]
 
 
@@ -120,7 +120,7 @@ def _own_id(job: str) -> str:
 
 
 def _interactive(rest: Sequence[str]) -> str:
-    """A shell with devices is a job that sleeps, and a command beside it."""
+    """Return the commands for a shell with devices: a job that sleeps, and an exec in it."""
     flags, own = slurm_flags(rest)
     if not flags:
         return f"exec JOB -- {shlex.join(own) or 'bash'}"

@@ -17,6 +17,6 @@ _OURS = {
 
 
 def own_state(word: str) -> str:
-    """Our word for a state of a job, in small letters; any other word as it is, likewise."""
+    """Return our word for a job state, in lower case; another word is only lowercased."""
     plain = word.lower()
     return _OURS.get(plain, plain if plain.replace("_", "").isalpha() else word)

@@ -1,8 +1,8 @@
 """
 Unknown verbs and flags: refused, with the most likely command as a hint.
 
-A word of another system is tried before similar spellings, and a misspelling never suggests a verb
-that destroys.
+Words of other systems take precedence over similar spellings. A destructive verb is never suggested
+for a misspelled one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from quota.pattern import pattern
 
 _YAML = (".yaml", ".yml")
 _DEVICE = pattern(r"(?:[abghltv]\d+|mi\d+|rtx|tpu)[\w-]*")
-"""How types of devices are called: `h100`, `a100-80gb`, `v5e`, `mi300x`."""
+"""Names of device types: `h100`, `a100-80gb`, `v5e`, `mi300x`."""
 _MORE = "more: bastion help come-from-another-system"
 _FLAG_NAME = pattern(r"--[\w-]+")
 _FLAG = pattern(r"--?\w+")
@@ -41,9 +41,7 @@ _PORTS = pattern(r"\d+(?::\d+)?")
 _OF_A_JOB = ("-n", "--name", "--job", "--jobs", "--job_name")
 _SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
-"""How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
-_FEW = 3
-"""Flags that a hint may name."""
+"""The similarity for a suggestion: `submti` is like `submit`, `resume` is not like `restore`."""
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -66,7 +64,7 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         raise UsageError(f"unknown flags {', '.join(flags)}", hint="; ".join(near) or page)
     hint = f"{parser.prog} --help"
     if ours := OF_ALL_JOBS.get(parser.prog.rpartition(" ")[2]):
-        hint = f"of one job: bastion {ours} {name}"
+        hint = f"for one job: bastion {ours} {name}"
     elif getattr(parser, "behind", "") == "COMMAND...":
         hint = f"give a command after --: {parser.prog} JOB -- {shlex.join(words)}"
     raise UsageError(f"unknown argument {name}", hint=hint)
@@ -74,7 +72,7 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 def refuse_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """
-    Refuse a command behind `--` where `parser` reads none: it would be left out without a word.
+    Refuse a command after `--` if the verb takes none; it would be ignored silently.
 
     Raises:
         UsageError: There are any words.
@@ -84,8 +82,8 @@ def refuse_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     told = shlex.join(words)
     hint = f"{parser.prog} --help"
     if parser.prog == "bastion rerun":
-        hint = f"a rerun keeps its command; another one: bastion launch -- {told}"
-    raise UsageError(f"{parser.prog} takes nothing after --, {told} was given", hint=hint)
+        hint = f"a rerun keeps its command; for another one: bastion launch -- {told}"
+    raise UsageError(f"{parser.prog} takes nothing after --, but {told} was given", hint=hint)
 
 
 def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> str:
@@ -96,54 +94,29 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str])
     if ours and not ours.startswith("-"):
         return ours
     if ours and _FLAG.findall(ours)[0] in takes:
-        return f"here it is {ours}"
+        return f"use {ours}"
     if name in _OF_A_JOB and any(action.dest == "job" for action in parser._actions):
-        return f"leave it out: a job is named alone, as {parser.prog} JOB"
-    known = [
-        option.lstrip("-")  # dashes, which all have, are not what makes two alike
+        return f"omit it: give the job alone, {parser.prog} JOB"
+    import difflib
+
+    known = {
+        option.lstrip("-"): option  # all flags have dashes, so these do not count as similarity
         for action in parser._actions
         if action.help != argparse.SUPPRESS
         for option in action.option_strings
     ]
     kind = name.lstrip("-").lower().replace("_", "-")
-    typed = getattr(parser, "typed", words)  # a value after a space is not among the unknown words
+    typed = getattr(
+        parser, "typed", words
+    )  # the unknown words do not include a value after a space
     if "resources" in known and _DEVICE.fullmatch(kind):
-        return f"a type of device is asked for with --resources={kind}={_number(name, typed)}"
-    meant = _alike(name.lstrip("-"), [each for each in known if len(each) > 1])
-    told = " or ".join(f"--{each}" for each in meant)
-    return f"did you mean {told}?" if meant else f"{parser.prog} --help"
-
-
-def _alike(name: str, known: Sequence[str]) -> list[str]:
-    """
-    The flag that is spelled most like `name`, else the one whose words it begins with.
-
-    Else the few that have all of its words. What is negated is never one that is not.
-    """
-    import difflib
-
-    known = [each for each in known if _is_negated(each) == _is_negated(name)]
-    if near := difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
-        return near
-    words = _words(name)
-    begun = [each for each in known if words[: len(own := _words(each))] == own]
-    if begun:
-        return [max(begun, key=len)]
-    having = [each for each in known if set(words) <= set(_words(each))]
-    return having if len(having) <= _FEW else []
-
-
-def _is_negated(name: str) -> bool:
-    return _words(name)[0] in ("no", "not")
-
-
-def _words(name: str) -> list[str]:
-    """The words of a flag, in the singular."""
-    return [word.removesuffix("s") for word in name.lower().replace("-", "_").split("_")]
+        return f"to ask for a type of device: --resources={kind}={_number(name, typed)}"
+    near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
+    return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
 
 
 def _number(flag: str, words: Sequence[str]) -> str:
-    """The number that `flag` was given among `words`; `N` if there is none."""
+    """Return the number given to `flag` in `words`; `N` if there is none."""
     at = next(i for i, word in enumerate(words) if word.partition("=")[0] == flag)
     given = words[at].partition("=")[2] or next(iter(words[at + 1 :]), "")
     return given if given.isascii() and given.isdecimal() else "N"
@@ -156,16 +129,16 @@ def refuse_unknown_verb(
     typed: Sequence[str] = (),
 ) -> None:
     """
-    Refuse the first of `words` if it is no verb, with our command for it or the nearest verb.
+    Refuse the first of `words` if it is not a verb, with our command for it or the nearest verb.
 
     Args:
-        words: What stands before `--`.
-        verbs: The verbs that there are.
-        command: What stands behind it.
-        typed: The words with flags as they were typed, which a program of the user's needs.
+        words: The words before `--`.
+        verbs: The existing verbs.
+        command: The words after `--`.
+        typed: The words with flags as typed, for a command that the hint repeats.
 
     Raises:
-        UsageError: It is none of `verbs`.
+        UsageError: It is not one of `verbs`.
     """
     word, *rest = words
     if word not in verbs:
@@ -177,7 +150,7 @@ def refuse_unknown_verb(
 
 
 def _with_own_flags(hint: str, words: Sequence[str], typed: Sequence[str]) -> str:
-    """Return `hint` with the flags of a command behind `--` as they were typed, dashes and all."""
+    """Return `hint` with the flags of the command after `--` as they were typed."""
     ours, dashes, command = hint.partition(" -- ")
     names = {
         word.partition("=")[0]: own.partition("=")[0]
@@ -188,7 +161,7 @@ def _with_own_flags(hint: str, words: Sequence[str], typed: Sequence[str]) -> st
 
 
 def _with_code(hint: str) -> str:
-    """Return `hint` with `--code=.` where its command names a script that lies here."""
+    """Return `hint` with `--code=.` if its command names a local script."""
     ours, dashes, command = hint.partition(" -- ")
     verb, *flags = ours.split()[1:] or [""]
     has_code = any(flag.startswith(_SENDS_CODE) for flag in flags)
@@ -202,12 +175,12 @@ def _lies_here(word: str) -> bool:
 
 
 def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str:
-    """Return what to type instead of an unknown verb; empty where nothing is near."""
+    """Return what to type instead of an unknown verb; empty if nothing is similar."""
     if word in verbs:
         return f"bastion {' '.join([word, *rest])}"
     key = word.replace("-", "_")
     if key == "flambe" and rest and rest[0].endswith(_YAML):
-        return f"bastion launch --code=. -- flambe {rest[0]}; its machines are those of a pool"
+        return f"bastion launch --code=. -- flambe {rest[0]}; it runs on machines of a pool"
     if word.endswith(_YAML):
         return f"bastion launch --code=. -- COMMAND; {_MORE}"
     if key in PROGRAMS and rest:
@@ -219,7 +192,7 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     if rest and (phrase := PHRASES.get((key, rest[0].lower()))):
         return _in_place(phrase, rest[1:])
     if key in NOT_YET:
-        return f"there is none yet; instead: {NOT_YET[key]}"
+        return f"Bastion has no such verb; instead: {NOT_YET[key]}"
     if rest and (ours := program_command(key, rest)):  # sbatch, srun
         return f"bastion {ours}"
     if key in VERBS:
@@ -230,7 +203,7 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
 
 
 def _forwarding(rest: Sequence[str]) -> str:
-    """Return what opens the way to a port of a job: others write its own port last, we first."""
+    """Return the command that forwards a port of a job; others write the remote port last."""
     ports = [word for word in rest if _PORTS.fullmatch(word)]
     jobs = [word for word in rest if not word.startswith("-") and word not in ports]
     port = ":".join(reversed(ports[0].split(":"))) if ports else "PORT"
@@ -238,14 +211,14 @@ def _forwarding(rest: Sequence[str]) -> str:
 
 
 def _of_file(file: str, rest: Sequence[str]) -> str:
-    """Return what launches a file, or runs a script that submits nothing as a job."""
+    """Return the command that launches a file, or runs a script as a job if it submits nothing."""
     runs = file.endswith(".py") and not submits(Path(file))
     before = ["--code=.", "--", "python3"] if runs else []
     return f"bastion launch {shlex.join([*before, file, *rest])}"
 
 
 def submits(script: Path) -> bool:
-    """Whether a script names a package that submits launches; one that is not there does not."""
+    """Whether a script names a package that submits launches; a missing file does not."""
     try:
         text = script.read_bytes()
     except OSError:
@@ -254,7 +227,7 @@ def submits(script: Path) -> bool:
 
 
 def _as_command(word: str, rest: Sequence[str]) -> str:
-    """Return what runs these words as a job, where the first is a program of this machine."""
+    """Return the command that runs these words as a job, if the first is a local program."""
     import shutil
 
     if not shutil.which(word):
@@ -264,7 +237,7 @@ def _as_command(word: str, rest: Sequence[str]) -> str:
 
 
 def _nearest(word: str, verbs: Sequence[str]) -> str:
-    """Ask whether the verb was meant that is spelled most alike; one that destroys never is."""
+    """Suggest the verb with the most similar spelling, except destructive ones."""
     import difflib
 
     harmless = [verb for verb in verbs if verb not in DESTRUCTIVE]
@@ -276,7 +249,7 @@ def _nearest(word: str, verbs: Sequence[str]) -> str:
 
 
 def _of_program(program: str, words: list[str], verbs: Sequence[str]) -> str:
-    """Return what to type instead of the words behind `sky`, `kubectl` and the like."""
+    """Return what to type instead of the words after `sky`, `kubectl` and similar programs."""
     words = [word.removeprefix("pod/").removeprefix("job/") for word in words]
     verb, *rest = words
     if verb in PROGRAMS and rest and verb != "bastion":  # axlearn gcp launch
@@ -304,13 +277,13 @@ def _of_program(program: str, words: list[str], verbs: Sequence[str]) -> str:
         if own and own[0].endswith(".py"):
             own = ["python3", *own]
             flags.append("--code=.")
-        # What stood after -- is not among the words.
+        # The words do not include those after --.
         return f"bastion {shlex.join([verb, *flags, '--', *(own or ['COMMAND'])])}"
     return f"bastion {shlex.join(word for word in words if not word.endswith(_YAML))}"
 
 
 def _flags_before(rest: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The flags that `rest` begins with, apart from `ALONE`, and the words behind them."""
+    """Return the flags that `rest` begins with, except those in `ALONE`, and the other words."""
     flags, words = [], list(rest)
     while words and words[0].startswith("-"):
         flags.append(words.pop(0))
@@ -321,14 +294,14 @@ def _flags_before(rest: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _quoted(word: str) -> str:
-    """A word as people quote it for a shell."""
+    """Return a word quoted for a shell as people do it."""
     if "'" in word and not set(word) & set('"$`\\!'):
         return f'"{word}"'
     return shlex.quote(word)
 
 
 def _in_place(command: str, rest: Sequence[str]) -> str:
-    """Our command with the user's own words, where they can only be its jobs, file or command."""
+    """Return our command with the user's words as its jobs, file or command, if unambiguous."""
     if command.endswith("=PORT"):
         return _forwarding(rest)
     own, _, place = command.rpartition(" ")

@@ -1,8 +1,7 @@
 """
 A submission: flags and files become a `Launch`.
 
-Comes in: parsed flags. Goes out: a `bastion.spec.Launch`. Read `flags` (a job from flags),
-`command` (the words after --), `code`
-(which code goes with it), `foreign_flags` (flags of other systems that are understood), then
-`foreign` (files of other systems).
+Input: parsed flags. Output: a `bastion.spec.Launch`. Read `flags` (a job from flags), `command`
+(the words after --), `code` (the code to send), `foreign_flags` (flags of other systems that are
+understood), then `foreign` (files of other systems).
 """

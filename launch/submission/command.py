@@ -1,4 +1,4 @@
-"""Checks of the user's command before it is sent: shell quotes, files that are left behind."""
+"""Checks of the user's command before it is sent: shell quotes, files that are not sent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _ASSIGNMENT = pattern(r"[A-Za-z_]\w*=", re.ASCII)
 _WORDS_OF_SHELLS = frozenset({".", "cd", "eval", "exec", "export", "set", "source", "ulimit"})
 
 MAX_STDIN_BYTES = 64 << 10
-"""The input becomes part of the spec, which is small."""
+"""The input becomes part of the spec, which must be small."""
 
 
 def checked_command(args: argparse.Namespace) -> list[str]:
     """
-    Return the command to send, with a note if it was most likely meant differently.
+    Return the command to send, with notes on likely mistakes.
 
     `-c "'import jax'"`: other launchers pass the command through a shell, which removes the inner
-    quotes. Here they would make the program a string literal, which does nothing.
+    quotes. Without a shell they would make the program a string literal, which does nothing.
 
     Raises:
         UsageError: A shell line is given where a program is expected.
@@ -34,7 +34,7 @@ def checked_command(args: argparse.Namespace) -> list[str]:
     if len(command) == 1 and command[0].split()[1:] and not args.shell:
         raise UsageError(
             f"there is no program named {command[0]!r}",
-            hint="leave out the quotes, or give --shell for a line of a shell",
+            hint="omit the quotes, or add --shell to run a shell line",
         )
     if not args.shell and (meant := _of_the_shell(command[0])):
         raise UsageError(f"there is no program named {command[0]!r}", hint=meant)
@@ -43,32 +43,32 @@ def checked_command(args: argparse.Namespace) -> list[str]:
             continue
         if at and command[at - 1] == "-c":
             command[at] = word[1:-1]
-            note(f"warning: {word} is sent without its inner quotes: no shell comes between")
+            note(f"warning: {word} is sent without its inner quotes, because no shell removes them")
         else:
-            note(f"warning: {word} keeps its inner quotes: no shell comes between")
+            note(f"warning: {word} keeps its inner quotes, because no shell removes them")
     for name in unused_parameters(args, command):
         note(
-            f"note: {{{name}}} stands nowhere in the command; the tasks differ in the variable"
-            f" BASTION_PARAM_{name.upper()} alone"
+            f"note: the command does not contain {{{name}}}; tasks differ only in the variable"
+            f" BASTION_PARAM_{name.upper()}"
         )
     for text in args.secret:
         name, _, source = text.partition("=")
         if not source:
             note(f"note: secret {name} is read on the machine; the job fails if it is not there")
     if left := left_behind(command, sends_code=_sends_code(args)):
-        note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
+        note(f"note: {left} is a local file, but no code is sent; to send it: --code=.")
     folder = "" if args.bundler_type or args.bundler_spec else folder_of(args)
     if folder and (script := missing_script(command, folder)):
         meant = f"; did you mean {near}?" if (near := nearest_file(script, folder)) else ""
-        note(f"note: {script} is not in the code that is sent, {os.path.abspath(folder)}{meant}")
+        note(f"note: {script} is not in the code to send, {os.path.abspath(folder)}{meant}")
     return command
 
 
 def _of_the_shell(word: str) -> str:
-    """Return what to write where the first word of a command is a shell's own; empty if not."""
-    line = f"--shell makes the command a line of a shell: --shell -- '{word} ... && ...'"
+    """Return a hint if the first word of a command is part of shell syntax; empty if not."""
+    line = f"to run a shell line: --shell -- '{word} ... && ...'"
     if _ASSIGNMENT.match(word):
-        return f"--env={word} sets a variable"
+        return f"to set a variable: --env={word}"
     return line if word in _WORDS_OF_SHELLS else ""
 
 
@@ -76,20 +76,20 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
     """
     Return `command`, with the input piped into this process if `sends` is set.
 
-    The shell that passes the input is replaced by the command, so signals and codes are its own.
+    The command replaces the shell that passes the input, so it gets all signals and sets the code.
 
     Raises:
         UsageError: The input is too large, or is not text.
     """
     if not sends:
         if _is_piped():
-            note("note: what is piped in is not sent; bastion run --stdin sends it")
+            note("note: piped input is not sent; to send it: bastion run --stdin")
         return command
     data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     if len(data) > MAX_STDIN_BYTES:
         raise UsageError(
-            f"--stdin: more than {MAX_STDIN_BYTES} bytes are piped in",
-            hint="put them into a file beside the code, and send it with --code=.",
+            f"--stdin: the piped input has more than {MAX_STDIN_BYTES} bytes",
+            hint="put it into a file in the code, and send that with --code=.",
         )
     try:
         text = data.decode()
@@ -97,7 +97,7 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
         text = "\0"
     if "\0" in text:
         raise UsageError(
-            "--stdin: what is piped in is not text", hint="send it as a file: --code=."
+            "--stdin: the piped input is not text", hint="send it as a file with --code=."
         )
     end = "END_OF_STDIN"
     while end in text:
@@ -116,7 +116,7 @@ def _is_piped() -> bool:
 
 
 def _bytes_waiting() -> bool:
-    """Whether there are bytes in the pipe, unlike at an end of file."""
+    """Whether there are bytes in the pipe, rather than end of file."""
     import fcntl
     import select
     import termios
@@ -132,19 +132,19 @@ def _bytes_waiting() -> bool:
 
 
 def is_quoted(word: str) -> bool:
-    """Whether `word` has a pair of quotes of its own around it."""
+    """Whether `word` is enclosed in quotes."""
     return len(word) > 2 and word[0] == word[-1] and word[0] in "'\""
 
 
 def left_behind(command: list[str], *, sends_code: bool) -> str:
-    """Return the first word that is a local file and would be missing there, or empty."""
+    """Return the first word that is a local file and would not be sent, or empty."""
     if sends_code:
         return ""
     return next((word for word in command if _is_file_here(word)), "")
 
 
 def missing_script(command: list[str], folder: str) -> str:
-    """Return the script that `command` runs if `folder`, where it starts, has none; or empty."""
+    """Return the script that `command` runs if it is not in `folder`, where it starts; or empty."""
     script = next((word for word in command[:2] if word.endswith((".py", ".sh"))), "")
     if not script or script.startswith(("/", "-", "~")) or "{" in script:
         return ""
@@ -154,7 +154,7 @@ def missing_script(command: list[str], folder: str) -> str:
 
 
 def nearest_file(script: str, folder: str) -> str:
-    """Return the script in `folder` that is called most alike; empty if none is."""
+    """Return the script in `folder` with the most similar name; empty if there is none."""
     import difflib
 
     ending = os.path.splitext(script)[1]

@@ -26,7 +26,7 @@ from quota.pattern import pattern
 _SHORT_SIZE = pattern(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
 """`64G` and `64Gi` are 64 GiB, as in Slurm and Kubernetes."""
 _RUNNERS = pattern(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
-"""Words at the beginning of a command that do not describe the job."""
+"""Words at the start of a command that do not describe the job."""
 
 
 def launch_of(args: argparse.Namespace) -> Launch:
@@ -34,8 +34,8 @@ def launch_of(args: argparse.Namespace) -> Launch:
     Return the launch of one job that flags and a command describe.
 
     Raises:
-        UsageError: A flag is not well formed.
-        SpecError: Their values are wrong: every problem.
+        UsageError: A flag is malformed.
+        SpecError: Their values are invalid: every problem.
     """
     refuse_gpus_of_all_nodes(args)
     command = list(args.command)
@@ -85,20 +85,20 @@ def launch_of(args: argparse.Namespace) -> Launch:
         sweep=_sweep(args),
         max_failures=args.max_failures,
     )
-    # What users write about code becomes a stored reference when the client sends it.
+    # The description of code becomes a stored reference when the client sends it.
     return replace(launch, code=code_of(args))
 
 
 def beside(launch: Launch, args: argparse.Namespace) -> Launch:
     """
-    Return `launch`, from a file of another system, with the flags that stand beside it.
+    Return `launch`, from a file of another system, with the flags given next to it.
 
-    They are those that such a file cannot have, and those that `sbatch` takes from the command line
-    in place of the script's.
+    These are flags that such a file cannot have, and flags for which `sbatch` prefers the command
+    line over the script.
 
     Raises:
-        UsageError: A flag is not well formed.
-        SpecError: Their values are wrong: every problem.
+        UsageError: A flag is malformed.
+        SpecError: Their values are invalid: every problem.
     """
     (job,) = launch.jobs
     fields = _end_fields(args)
@@ -120,7 +120,7 @@ def beside(launch: Launch, args: argparse.Namespace) -> Launch:
 
 
 def _fields_over(job: Job, args: argparse.Namespace) -> dict[str, Any]:
-    """The fields of a job that the command line says in place of its script."""
+    """Return the fields of a job that the command line sets instead of its script."""
     env = {**job.env, **pairs("--env", args.env)}
     fields: dict[str, Any] = {}
     is_slurms = "SLURM_JOB_NAME" in env
@@ -141,7 +141,7 @@ def _fields_over(job: Job, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _where_over(where: Where, args: argparse.Namespace) -> Where:
-    """Where a job may run: what the command line says, in place of its script."""
+    """Return where a job may run: the command line takes precedence over its script."""
     given = {
         "pool": args.pool,
         "cluster": args.cluster,
@@ -155,13 +155,13 @@ def _where_over(where: Where, args: argparse.Namespace) -> Where:
 
 def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
     if args.notify_on and not args.notify:
-        raise UsageError("--notify_on: no webhook is named", hint="add --notify=WEBHOOK")
+        raise UsageError("--notify_on needs --notify", hint="add --notify=WEBHOOK")
     on = tuple(args.notify_on) or USUAL
     return tuple(Notify(to, on=on) for to in args.notify)
 
 
 def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of a job about its end; a flag that is not given sets none."""
+    """Return the fields of a job about its end; a flag that is not given sets no field."""
     given = {
         "idle_timeout": args.idle_timeout,
         "hold_on_failure": args.hold_on_failure,
@@ -172,14 +172,14 @@ def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
     _check_signs(given["signs_of_life"])
     if not args.idle_timeout and (args.signs_of_life or args.on_idle != "fail"):
         flag = "--signs_of_life" if args.signs_of_life else "--on_idle"
-        raise UsageError(f"{flag}: without --idle_timeout nothing is taken for hung")
+        raise UsageError(f"{flag} needs --idle_timeout")
     if args.on_end_timeout and not args.on_end:
-        raise UsageError("--on_end_timeout: without --on_end there is nothing to limit")
+        raise UsageError("--on_end_timeout needs --on_end")
     return {"on_idle": args.on_idle} | {name: each for name, each in given.items() if each}
 
 
 def _check_signs(signs: tuple[str, ...]) -> None:
-    """Refuse a wrong sign before its flag is found to lack another."""
+    """Refuse an unknown sign before a missing flag is reported."""
     if signs:
         from bastion.spec.launch import SIGNS
         from quota.choice import choose
@@ -192,16 +192,16 @@ def _check_signs(signs: tuple[str, ...]) -> None:
 def name_from(command: list[str]) -> str:
     """Derive a name for a job from its command: `python3 train.py --lr=1` is `train`."""
     if "-c" in command[1:3] and _last_part(command[0]).startswith("python"):
-        return "python"  # what follows is code, not a name
+        return "python"  # the rest is code, not a name
     told = [word for word in command if _tells(word)]
     word, *others = told[0].split() if told and told[0].split() else ["job"]
-    if "-c" in command[1:3]:  # the words of a shell's line
+    if "-c" in command[1:3]:  # the words of a shell line
         word = next(filter(_tells, (word, *others)), word)
     return _cleaned(os.path.splitext(_last_part(word))[0])
 
 
 def _tells(word: str) -> bool:
-    """Whether a word of a command tells what runs."""
+    """Whether a word of a command says what runs."""
     return not _RUNNERS.fullmatch(word) and not word.startswith("-")
 
 
@@ -218,22 +218,22 @@ def _array(args: argparse.Namespace) -> Array | None:
     if args.array:
         return Array(args.array, at_once=args.at_once)
     if args.at_once is not None and not args.sweep:
-        raise UsageError("--at_once: without --array or --sweep there are no tasks to limit")
+        raise UsageError("--at_once needs --array or --sweep")
     return None
 
 
 def _sweep(args: argparse.Namespace) -> Sweep | None:
     """Return the sweep in `--sweep`: the grid of every combination."""
     grid = {}
-    for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, as lr=0.1,0.01").items():
+    for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, such as lr=0.1,0.01").items():
         grid[name] = [_setting(part) for part in _parts(written)] if written else []
     if len(grid) < len(args.sweep):
-        raise UsageError("--sweep: a parameter is given twice; each once, as lr=0.1,0.01")
+        raise UsageError("--sweep: a parameter is given twice; give each once, such as lr=0.1,0.01")
     return Sweep(grid=grid, at_once=None if args.array else args.at_once) if grid else None
 
 
 def _parts(written: str) -> list[str]:
-    """Split at commas, but for those in brackets, as of Hydra's `[1,2]` and `{a:1,b:2}`."""
+    """Split at commas outside brackets, so Hydra's `[1,2]` and `{a:1,b:2}` stay whole."""
     parts, depth = [""], 0
     for char in written:
         depth += (char in "([{") - (char in ")]}")
@@ -246,7 +246,7 @@ def _parts(written: str) -> list[str]:
 
 def _setting(text: str) -> Setting:
     """
-    Parse true, false, and numbers that are filled in as they were typed; all else is text.
+    Parse true, false, and numbers that print as they were typed; anything else is text.
 
     `3.10` as a number would run 3.1, and `007` would run 7.
     """
@@ -262,7 +262,7 @@ def _setting(text: str) -> Setting:
 
 def resources_of(parts: Iterable[str]) -> dict[str, int | str]:
     """
-    Return the resources by type: `h100=2`, or `H100:2` as in sky.
+    Return the resources by type: `h100=2`, or `H100:2` as in SkyPilot.
 
     Raises:
         UsageError: A part is malformed, or a type is given twice.
@@ -301,7 +301,7 @@ def _python(args: argparse.Namespace) -> PythonEnv | None:
     if args.python_env:
         return PythonEnv(lock=args.python_env, python=args.python_version)
     if args.python_version:
-        raise UsageError("--python_version: of which environment? --python_env=FILE names one")
+        raise UsageError("--python_version needs --python_env=FILE")
     return None
 
 

@@ -1,11 +1,11 @@
 """
-Flags of other systems with one clear meaning: accepted, and omitted from the help.
+Flags of other systems with one clear meaning: accepted, but not listed in the help.
 
 `--gpus 2`, `--gpus=h100:2`, `--accelerators=H100:8`, `--gres=gpu:a100:2`, `--mem=64G` and
 `--cpus 8` are resources; `-N 2` is replicas, `--nnodes 2:8` a range of them; `--time 1:00:00` is a
-limit; `--wrap TEXT` is a command of the shell; `-J`, `--workdir` and `--dependency=afterok:JOB`
-have flags of ours as well. Numbers mean what they mean in Slurm; `--gpus 8 -N 2`, which is four a
-node there and eight a node in sky, is refused.
+limit; `--wrap TEXT` is a shell command; `-J`, `--workdir` and `--dependency=afterok:JOB` have
+equivalent flags. Numbers have their Slurm meaning. `--gpus 8 -N 2` is refused, because it means
+four GPUs per node in Slurm and eight in SkyPilot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quota.pattern import pattern
 
 _GPUS = ("--gpus", "-G", "--gpu", "--num_gpus")
 _OF_ALL_NODES = ("--gpus", "-G")
-"""Flags of Slurm that count the devices of all nodes together."""
+"""Slurm flags that count the devices of all nodes together."""
 _GRES = pattern(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
 _NODES = pattern(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
 _DEVICE = pattern(r"(?:[abghltABGHLTvV]\d+|[mM][iI]\d+)[sSxX]?(?:[-_]\d+[gG][bB])?")
@@ -82,7 +82,7 @@ class _Asked(argparse.Action):
 
 
 class _Nodes(argparse.Action):
-    """Set the number of replicas, by a flag that only Slurm has."""
+    """Set the number of replicas from a flag that only Slurm has."""
 
     def __call__(
         self, _: object, found: argparse.Namespace, value: object, flag: str | None = None
@@ -92,7 +92,7 @@ class _Nodes(argparse.Action):
 
 
 class _Dependency(argparse.Action):
-    """Add what a dependency of Slurm names: `afterok:12:13,afterany:14` are three jobs."""
+    """Add the jobs of a Slurm dependency: `afterok:12:13,afterany:14` are three jobs."""
 
     def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
         try:
@@ -104,47 +104,47 @@ class _Dependency(argparse.Action):
 
 def refuse_gpus_of_all_nodes(args: argparse.Namespace) -> None:
     """
-    See that `--gpus` does not stand beside Slurm's own flag for more than one node.
+    Refuse `--gpus` together with Slurm's own flag for more than one node.
 
     Raises:
-        UsageError: It does.
+        UsageError: Both are given.
     """
     flags = args.of_slurm
     if args.replicas != 1 and "gpus" in flags and "nodes" in flags:
         raise UsageError(
-            f"{flags['gpus']} beside {flags['nodes']}: in Slurm it counts the devices of all nodes"
-            " together, elsewhere those of each",
-            hint="--gpus_per_node=N says how many each has",
+            f"{flags['gpus']} with {flags['nodes']} is ambiguous: Slurm counts the devices of all"
+            " nodes together, other systems those of each node",
+            hint="give the devices of each node: --gpus_per_node=N",
         )
 
 
 def _devices(text: str) -> str:
-    """Convert `2`, `h100:2` or `H100=2` to `gpu=2` or `h100=2`; `h100` alone is one, as in sky."""
+    """Convert `2`, `h100:2` or `H100=2` to `gpu=2` or `h100=2`; `h100` alone is one device."""
     if _DEVICE.fullmatch(text):
         return f"{text}=1"
     match = _DEVICES.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not N or TYPE:N, as 2 or h100:2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not N or TYPE:N, such as 2 or h100:2")
     return f"{match[1] or 'gpu'}={match[2]}"
 
 
 def _gres(text: str) -> str:
     match = _GRES.fullmatch(text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not gpu:N or gpu:TYPE:N, as gpu:h100:2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not gpu:N or gpu:TYPE:N, such as gpu:h100:2")
     return f"{match[1] or 'gpu'}={match[2] or 1}"
 
 
 def _nodes(text: str) -> int | str:
     """
-    Parse `2`, or a range of torchrun, `2:8`: it may grow and shrink, as ours does.
+    Parse `2`, or a torchrun range such as `2:8`, which grows and shrinks as ours do.
 
-    A range of Slurm, `2-8`, is another thing: once started, such a job keeps its nodes.
+    A Slurm range such as `2-8` is different: once started, the job keeps its nodes.
     """
     match = _NODES.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not N, nor LEAST:MOST; --replicas=2-8 may grow and shrink"
+            f"{text!r} is not N or MIN:MAX; for a job that grows and shrinks: --replicas=2-8"
         )
     return f"{match[1]}-{match[2]}" if match[2] else int(match[1])
 
@@ -160,16 +160,16 @@ def _memory(text: str) -> str:
 
 
 def _memory_of_sky(text: str) -> str:
-    """Parse memory; the default unit is gigabytes, and `16+` is at least so many, as in sky."""
+    """Parse memory; the default unit is gigabytes, and `16+` means at least 16, as in SkyPilot."""
     text = text.removesuffix("+")
     return f"memory={text}GiB" if text.isdecimal() else f"memory={text}"
 
 
 def _cpus(text: str) -> str:
-    text = text.removesuffix("+")  # `4+` of sky is at least four
+    text = text.removesuffix("+")  # `4+` in SkyPilot is at least four
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a whole number of processors; the name of a job is --name=NAME"
+            f"{text!r} is not a whole number of CPUs; to name a job: --name=NAME"
         )
     return f"cpu={text}"
 
@@ -180,21 +180,21 @@ def _after(text: str) -> list[str]:
     when = {"afterok": "", "afterany": ":any", "afternotok": ":failed"}.get(kind)
     if when is None or not jobs or not all(jobs):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not afterok:JOB, afterany:JOB or afternotok:JOB; --after=JOB is the same"
+            f"{text!r} is not afterok:JOB, afterany:JOB or afternotok:JOB; or use --after=JOB"
         )
     return [f"{job}{when}" for job in jobs]
 
 
 def wrapped(args: argparse.Namespace) -> list[str]:
     """
-    Return the command that `--wrap` has the shell run, as `sbatch --wrap` does.
+    Return the command that runs the `--wrap` line in a shell, as `sbatch --wrap` does.
 
     Raises:
         UsageError: A command or a file is given too.
     """
     if args.command or args.source:
         other = args.source[0] if args.source else "the command after --"
-        raise UsageError(f"--wrap: {other} is given too; which is to run?")
+        raise UsageError(f"--wrap cannot be combined with {other}; give only one")
     return ["sh", "-c", args.wrap]
 
 
@@ -213,4 +213,4 @@ def limit_of(flag: str, text: str) -> str | float | None:
     try:
         return seconds(text)
     except SpecError as error:
-        raise UsageError(f"{flag}: {text!r} {error}; or as 90s, 8h, 1h30m") from None
+        raise UsageError(f"{flag}: {text!r} {error}; or such as 90s, 8h, 1h30m") from None

@@ -221,7 +221,7 @@ def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> No
     assert "python: uv.lock is read from the code, and none is sent" in ran.err
     ran = run("launch", "--python_version=3.11", "--", "true")
     assert ran.code == 2
-    assert "of which environment?" in ran.err
+    assert "--python_version needs --python_env" in ran.err
 
 
 def test_a_lock_file_is_looked_for_before_anything_is_sent(
@@ -1037,8 +1037,8 @@ def test_what_cannot_be_imported_is_told(
         (["--array=9-0"], "array: '9-0' ends before it begins; write 0-9"),
         (["--array=0-9%0"], "array: %0 in '0-9%0' is not allowed"),
         (["--array=0-9", "--when_busy=fail"], "when_busy: 'fail' is not possible with array"),
-        (["--at_once=2"], "--at_once: without --array or --sweep there are no tasks to limit"),
-        (["--sweep=lr"], "--sweep: 'lr' is not NAME=V,V, as lr=0.1,0.01"),
+        (["--at_once=2"], "--at_once needs --array or --sweep"),
+        (["--sweep=lr"], "--sweep: 'lr' is not NAME=V,V, such as lr=0.1,0.01"),
         (["--sweep=lr=1", "--sweep=lr=2"], "--sweep: a parameter is given twice"),
         (["--sweep=rl=1"], "{lr} is not a parameter of the sweep (rl); for braces write {{lr}}"),
         (["--sweep=lr=1,2", "--array=0-2"], "array: the sweep has no task 2; its tasks are 0 to 1"),
@@ -1056,10 +1056,10 @@ def test_a_wrong_array_is_told_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        (["--on_idle=report"], "--on_idle: without --idle_timeout nothing is taken for hung"),
+        (["--on_idle=report"], "--on_idle needs --idle_timeout"),
         (["--signs_of_life=music"], "--signs_of_life: 'music' is unknown, allowed are devices"),
         (["--signs_of_life=output"], "--signs_of_life: without --idle_timeout nothing is taken"),
-        (["--on_end_timeout=5s"], "--on_end_timeout: without --on_end there is nothing to limit"),
+        (["--on_end_timeout=5s"], "--on_end_timeout needs --on_end"),
     ],
 )
 def test_a_flag_that_would_do_nothing_is_refused(run: Run, flags: list[str], problem: str) -> None:

@@ -138,14 +138,14 @@ def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
         (["sky", "launch", "task.yaml"],
          "bastion launch --code=. -- COMMAND; more: bastion help come-from-another-system"),
         (["launch", "--down", "--", "x"],
-         "leave it out: a pool deletes machines that stay idle"),
+         "omit it: a pool deletes machines that stay idle"),
         (["launch", "-f", "job.yaml"],
-         "leave it out: a file is given as it is, bastion launch FILE"),
+         "omit it: give the file alone, bastion launch FILE"),
         (["launch", "--comment=a b"], "bastion launch --help"),
         (["launch", "--requirements=r.txt", "--", "x"],
-         "here it is --python_env=requirements.txt --code=."),
-        (["launch", "--timeout=1h", "--", "x"], "here it is --max_runtime=TIME"),
-        (["launch", "--detach", "--", "x"], "leave it out: launch never waits"),
+         "use --python_env=requirements.txt --code=."),
+        (["launch", "--timeout=1h", "--", "x"], "use --max_runtime=TIME"),
+        (["launch", "--detach", "--", "x"], "omit it: launch never waits"),
     ],
 )  # fmt: skip
 def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str, run: Run) -> None:
@@ -218,7 +218,9 @@ def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, 
     """And not under all of them."""
     ran = run("launch", flag, "--", "true")
     name = flag.partition("=")[0]
-    assert ran.err.splitlines()[0] == f"error: {name}: 'two' is not N or TYPE:N, as 2 or h100:2"
+    assert (
+        ran.err.splitlines()[0] == f"error: {name}: 'two' is not N or TYPE:N, such as 2 or h100:2"
+    )
 
 
 @pytest.mark.parametrize("flags", ["--json -q", "-o json -q", "-o wide --json", "-o name --json"])
@@ -236,8 +238,8 @@ def test_devices_of_all_nodes_together_are_refused(flags: str, run: Run, bucket:
     """Sixteen would be asked for where Slurm gives eight."""
     ran = run("launch", "--dry_run", *flags.split(), "--", "true")
     assert ran.code == 2
-    assert "in Slurm it counts the devices of all nodes together" in ran.err
-    assert "hint: --gpus_per_node=N" in ran.err
+    assert "Slurm counts the devices of all nodes together" in ran.err
+    assert "hint: give the devices of each node: --gpus_per_node=N" in ran.err
     same = ("-N1 --gpus=8", "--num_nodes=2 --gpus=8", "-N2 --gpus-per-node=8", "-N2 --gres=gpu:8")
     for meant in same:
         ran = run("launch", "--dry_run", "--json", *meant.split(), "--", "true")
@@ -286,7 +288,7 @@ def test_a_wrapped_command_is_one_of_the_shell(run: Run, bucket: Bucket) -> None
     assert job["processes"][0]["command"] == ["sh", "-c", "echo $HOME && ls"]
     ran = run("launch", "--wrap=ls", "--", "true")
     assert ran.err.splitlines() == [
-        "error: --wrap: the command after -- is given too; which is to run?"
+        "error: --wrap cannot be combined with the command after --; give only one"
     ]
 
 
@@ -380,7 +382,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["gcp", "bastion", "--help"], "unknown verb 'gcp'", "bastion create --help"),
         (["sky", "--help"], "unknown verb 'sky'", "bastion --help"),
         (["simulate", "--jobs-per-hour", "1"], "unknown flag --jobs_per_hour",
-         "here it is --load=N"),
+         "use --load=N"),
         (["config", "activate"], "config activate: no profile given",
          "to see them: bastion config list"),
         (["sky", "launch", "train.py"], "unknown verb 'sky'",
@@ -393,7 +395,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "bastion launch --name main --code=. -- python3 train.py"),
         (["sky", "down"], "unknown verb 'sky'", "bastion --help"),
         (["flambe", "a.yaml", "--cluster", "c.yaml"], "unknown verb 'flambe'",
-         "bastion launch --code=. -- flambe a.yaml; its machines are those of a pool"),
+         "bastion launch --code=. -- flambe a.yaml; it runs on machines of a pool"),
         (["ray", "submit", "cluster.yaml", "train.py"], "unknown verb 'ray'",
          "bastion launch --code=. -- python3 train.py"),
         (["ray", "job", "logs", "x"], "unknown verb 'ray'", "bastion logs x"),
@@ -424,24 +426,24 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["axlearn", "gcp", "bastion", "--help"], "unknown verb 'axlearn'",
          "bastion create --help"),
         (["launch", "--env-file", ".env", "--", "x"], "unknown flag --env_file",
-         "a file with a line --env=NAME=TEXT for each is given as --flagfile=FILE"),
+         "use --flagfile=FILE, a file with one --env=NAME=TEXT per line"),
         (["launch", "--image-id", "docker:python", "--", "x"], "unknown flag --image_id",
-         "here it is --bundler_type=image --bundler_spec=ref=NAME"),
+         "use --bundler_type=image --bundler_spec=ref=NAME"),
         (["launch", "-d", "--gpus=1", "--", "x"], "-d needs a value",
-         "launch never waits, so -d of sky is left out; of Slurm it is -d afterok:JOB"),
+         "omit SkyPilot's -d, as launch never waits; Slurm's is -d afterok:JOB"),
         (["squeue", "-t", "PD,R"], "unknown verb 'squeue'", "bastion list --state=queued,running"),
         (["list", "--state=PD,X"], "--state: 'x' is unknown", "bastion list --help"),
         (["list", "--state=,"], "--state: ',' is unknown", "bastion list --help"),
         (["launch", "--h100", "2", "--", "x"], "unknown flag --h100",
-         "a type of device is asked for with --resources=h100=2"),
+         "to ask for a type of device: --resources=h100=2"),
         (["launch", "-d", "afterok:1,after:2", "--", "x"],
-         "-d: 'after:2' is not afterok:JOB, afterany:JOB or afternotok:JOB; --after=JOB is the"
-         " same", "bastion launch --help"),
+         "-d: 'after:2' is not afterok:JOB, afterany:JOB or afternotok:JOB; or use"
+         " --after=JOB", "bastion launch --help"),
         (["launch", "--volumes", "data:/data", "--", "x"], "unknown flag --volumes",
-         "leave it out: nothing is mounted; a job reads buckets itself, or what its machine has"),
+         "omit it: nothing is mounted; a job reads buckets itself, or files of its machine"),
         (["sky", "storage", "ls"], "unknown verb 'sky'",
-         "there is none yet; instead: a job reads buckets itself, and bastion fetch JOB brings"
-         " what it kept in BASTION_OUTPUT_DIR"),
+         "Bastion has no such verb; instead: a job reads buckets itself, and bastion fetch JOB"
+         " downloads what it kept in BASTION_OUTPUT_DIR"),
         (["config", "set", "private_bucket=gs://b"], "config set: private_bucket: unknown key",
          "one bucket holds jobs, logs and quotas: bastion config set root=gs://b"),
         (["scancel", "-u", "ada"], "unknown verb 'scancel'", "bastion cancel --mine"),
@@ -457,13 +459,13 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["undrain", "m-1"], "unknown verb 'undrain'", "bastion uncordon m-1"),
         (["secret", "set", "A=1"], "unknown verb 'secret'", "bastion help secrets"),
         (["launch", "-e", "A=1", "--", "x"], "unknown flag -e",
-         "here it is --env=NAME=TEXT; a file of errors is left out, bastion logs JOB has it"),
+         "use --env=NAME=TEXT; for an error file, omit it: bastion logs JOB includes stderr"),
         (["exec", "x", "nvidia-smi", "-L"], "unknown argument nvidia-smi",
          "give a command after --: bastion exec JOB -- nvidia-smi -L"),
         (["rerun", "x", "--", "train", "a b"],
-         "bastion rerun takes nothing after --, train 'a b' was given",
-         "a rerun keeps its command; another one: bastion launch -- train 'a b'"),
-        (["cancel", "--", "x"], "bastion cancel takes nothing after --, x was given",
+         "bastion rerun takes nothing after --, but train 'a b' was given",
+         "a rerun keeps its command; for another one: bastion launch -- train 'a b'"),
+        (["cancel", "--", "x"], "bastion cancel takes nothing after --, but x was given",
          "bastion cancel --help"),
         (["sinfo", "-N", "-l"], "unknown verb 'sinfo'", "bastion machines"),
         (["sacct", "-j", "33", "--format=State"], "unknown verb 'sacct'", "bastion show 33"),
@@ -482,10 +484,10 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["sky", "logs", "main", "1"], "unknown verb 'sky'", "bastion logs main"),
         (["sky", "exec", "main", "task.yaml"], "unknown verb 'sky'",
          "bastion launch --code=. -- COMMAND; more: bastion help come-from-another-system"),
-        (["down", "main"], "unknown argument main", "of one job: bastion cancel main"),
+        (["down", "main"], "unknown argument main", "for one job: bastion cancel main"),
         (["launch", "-c", "main", "--", "true"],
-         "-c: 'main' is not a whole number of processors; the name of a job"
-         " is --name=NAME", ""),
+         "-c: 'main' is not a whole number of CPUs; to name a job:"
+         " --name=NAME", ""),
         (["quota"], "ACTION is missing; it is show, check, diff, apply or edit",
          "bastion quota --help"),
         (["salloc", "-N", "1"], "unknown verb 'salloc'",
@@ -526,26 +528,26 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["las_scheduler.py", "--exp-prefix", "test"], "unknown verb 'las_scheduler.py'",
          "bastion launch --code=. -- python3 las_scheduler.py --exp-prefix test"),
         (["launch", "-a", "0-3", "--", "x"], "unknown flag -a",
-         "here it is --array=0-99%10, of which ten run at once"),
-        (["list", "--me"], "unknown flag --me", "here it is --mine"),
+         "use --array=0-99%10, which runs 10 at a time"),
+        (["list", "--me"], "unknown flag --me", "use --mine"),
         (["launch", "--h100=2", "--", "x"], "unknown flag --h100",
-         "a type of device is asked for with --resources=h100=2"),
+         "to ask for a type of device: --resources=h100=2"),
         (["launch", "--h100", "--foo", "--", "x"], "unknown flags --h100, --foo",
-         "--h100: a type of device is asked for with --resources=h100=N"),
+         "--h100: to ask for a type of device: --resources=h100=N"),
         (["run", "--A100-80GB", "1", "--", "x"], "unknown flag --A100_80GB",
-         "a type of device is asked for with --resources=a100-80gb=1"),
+         "to ask for a type of device: --resources=a100-80gb=1"),
         (["status", "-a"], "unknown flag -a", "bastion status --help"),
-        (["list", "-t", "PD"], "unknown flag -t", "here it is --state=STATE"),
+        (["list", "-t", "PD"], "unknown flag -t", "use --state=STATE"),
         (["list", "-j", "train"], "unknown flag -j",
-         "leave it out: bastion show JOB looks at one job"),
+         "omit it: for one job, bastion show JOB"),
         (["cancel", "-n", "train"], "unknown flag -n",
-         "leave it out: a job is named alone, as bastion cancel JOB"),
+         "omit it: give the job alone, bastion cancel JOB"),
         (["launch", "-"], "unknown flag -",
-         "a script is given as a file, as bastion launch job.sbatch"),
+         "give the script as a file, such as bastion launch job.sbatch"),
         (["launch", "--retry-until-up", "--", "x"], "unknown flag --retry_until_up",
-         "leave it out: a job waits in the queue until there is room"),
+         "omit it: a job waits in the queue until it can start"),
         (["simulate", "--gpus=32"], "unknown flag --gpus",
-         "here it is --machines=4x8, four machines of eight"),
+         "use --machines=4x8, four machines of eight"),
         (["bundle", "--name=a", "--bundler_type=artifact_registry"],
          "--bundler_type: 'artifact_registry' is unknown, did you mean 'artifactregistry'?;", ""),
         (["sweep.toml"], "unknown verb 'sweep.toml'", "bastion launch sweep.toml"),
@@ -556,21 +558,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "--projct: did you mean --project_id?"),
         (["launch", "--instance-typ=a", "--", "x"], "unknown flag --instance_typ",
          "did you mean --instance_type?"),
-        (["launch", "--grace-period=9", "--", "x"], "unknown flag --grace_period",
-         "did you mean --grace?"),
-        (["launch", "--replica-count=9", "--", "x"], "unknown flag --replica_count",
-         "did you mean --replicas?"),
-        (["launch", "--max=9", "--", "x"], "unknown flag --max",
-         "did you mean --max_runtime or --max_failures?"),
-        (["launch", "--on=9", "--", "x"], "unknown flag --on", "bastion launch --help"),
-        (["launch", "--user_name=a", "--", "x"], "unknown flag --user_name",
-         "bastion launch --help"),
-        (["launch", "--no-code", "--", "x"], "unknown flag --no_code", "bastion launch --help"),
-        (["list", "--all-users"], "unknown flag --all_users",
-         "leave it out: a list has the jobs of everyone"),
-        (["quota", "diff", "a", "--detailed-exitcode"], "unknown flag --detailed_exitcode",
-         "here it is --exit_code"),
-        (["status", "extra"], "unknown argument extra", "of one job: bastion show extra"),
+        (["status", "extra"], "unknown argument extra", "for one job: bastion show extra"),
         (["machines", "extra"], "unknown argument extra", "bastion machines --help"),
         (["why"], "JOB is missing", "bastion list --all shows the jobs; bastion why --help"),
         (["launch", "--priority=high", "--", "x"],
@@ -593,11 +581,11 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          f"to run it as a job: bastion launch --code=. -- python3 {__file__}"),
         (["launch", "--", "python3 train.py"],
          "there is no program named 'python3 train.py'",
-         "leave out the quotes, or give --shell for a line of a shell"),
+         "omit the quotes, or add --shell to run a shell line"),
         (["launch", "--", "LR=0.1", "python3", "a.py"], "there is no program named 'LR=0.1'",
-         "--env=LR=0.1 sets a variable"),
+         "to set a variable: --env=LR=0.1"),
         (["launch", "--", "cd", "src"], "there is no program named 'cd'",
-         "--shell makes the command a line of a shell: --shell -- 'cd ... && ...'"),
+         "to run a shell line: --shell -- 'cd ... && ...'"),
         (["launch", "--resources=h100", "--", "x"],
          "--resources: 'h100' is not TYPE=N, as in h100=2,cpu=4", ""),
         (["launch", "--sweep=lr=", "--", "x"], "sweep.grid.lr: has no values", ""),
@@ -619,7 +607,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["run", "train.py", "8"], "run: train.py is not a job file",
          "bastion run --code=. -- python3 train.py 8"),
         (["launch", "a.yaml", "--force"], "unknown flag --force",
-         "leave it out: jobs run beside one another, and bastion cancel JOB ends one"),
+         "omit it: jobs can have the same name; to end one: bastion cancel JOB"),
         (["launch", "--flagfile=/no/such"], "--flagfile: /no/such: No such file or directory",
          "give a file with one flag per line"),
     ],
@@ -746,7 +734,7 @@ def test_a_file_that_stays_behind_is_said_before_it_is_missed(
     """A word of the command that is a file here, and no code is sent."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('hi')")
-    said = "note: train.py is a file here, but no code is sent; --code=. sends it\n"
+    said = "note: train.py is a local file, but no code is sent; to send it: --code=.\n"
     with bucket.bastion():
         assert run("launch", "-q", "--", "python3", "train.py").err == said
         assert run("launch", "-q", "--code=.", "--", "python3", "train.py").err == ""
@@ -768,7 +756,7 @@ def test_a_script_that_the_code_does_not_hold_is_said_before_it_is_missed(
             ("src", "train.py", None),
         ):
             ran = run("launch", "-q", f"--code={folder}", "--", "python3", script)
-            said = f"note: {script} is not in the code that is sent, {missing}\n"
+            said = f"note: {script} is not in the code to send, {missing}\n"
             assert ran.err == (said if missing else "")
         assert run("launch", "-q", "--code=.", "--", "ls", "-l", "made.sh").err == ""
 

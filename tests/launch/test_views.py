@@ -157,7 +157,7 @@ def test_an_error_is_folded_and_its_command_is_not(
         "it asks for 16 h100, and the total is 8 h100",
         "bastion launch --gpus=8 -- python3 train.py",
     )
-    tell("unknown flag --ports", "leave it out: a job may listen on any port")
+    tell("unknown flag --ports", "omit it: a job can listen on any port")
     note("in the bucket is everything that was printed")
     note("to see all of it: bastion logs train-0123456789 -f")
     assert capsys.readouterr().err.splitlines() == [
@@ -165,8 +165,8 @@ def test_an_error_is_folded_and_its_command_is_not(
         "  total is 8 h100",
         "hint: bastion launch --gpus=8 -- python3 train.py",
         "error: unknown flag --ports",
-        "hint: leave it out: a job may listen on",
-        "  any port",
+        "hint: omit it: a job can listen on any",
+        "  port",
         "in the bucket is everything that was",
         "  printed",
         "to see all of it: bastion logs train-0123456789 -f",
@@ -346,7 +346,7 @@ def ran_with(
 
 def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> None:
     """`run --stdin` hands it to the command; without the flag a note says that it stays."""
-    said = "note: what is piped in is not sent; bastion run --stdin sends it\n"
+    said = "note: piped input is not sent; to send it: bastion run --stdin\n"
     with bucket.bastion():
         words = ["launch", "-q", "--", "cat"]
         assert ran_with(words, bucket, tmp_path, piped="x\n").stderr == said
