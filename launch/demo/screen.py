@@ -73,7 +73,7 @@ class Screen:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False)
-        for title in ("JOB", "PROJECT", "ASKS", "STATE", "CLASS", "ATTEMPT", "MACHINES"):
+        for title in ("JOB", "PROJECT", "RESOURCES", "STATE", "CLASS", "ATTEMPT", "MACHINES"):
             table.add_column(title, no_wrap=True)
         table.add_column("WHY")  # the one column that gives way where the terminal is narrow
         for job in self._shown:

@@ -1,10 +1,11 @@
 """
-The screen: tables, notes, progress, and what jobs print.
+The screen: tables, notes, progress, and the output of jobs.
 
-Comes in: values and bytes. Goes out: data on stdout, all else on stderr. Read `visible` (nothing
+Input: values and bytes. Output: data on stdout, everything else on stderr. Read `visible` (nothing
 unsafe reaches a terminal), `folded` (long lines), `notes` (stderr), `render` (tables and JSON),
-`job_table` and `job_spec` (how a job looks), `quota_rows` (how the quota file looks), `printout`
-(what jobs print beside notes), `followed` (a job while it is followed), then `progress` (bars).
+`job_table` and `job_spec` (a job), `quota_rows` (the quota file), `printout` (the output of jobs
+and notes on one terminal), `followed` (a followed job), `progress` (bars), then `outlook` (what
+would happen).
 
-`study_progress` is how far simulations are.
+`study_progress` shows the progress of simulations.
 """

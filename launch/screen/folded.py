@@ -9,13 +9,13 @@ _COLOR = pattern(r"\x1b\[[0-9;]*m")
 
 def folded(text: str, width: int, *, indent: int = 0, first: int | None = None) -> str:
     """
-    Fold `text` between words; a path that is longer than a line stays whole, to be copied.
+    Fold `text` between words; a path longer than a line stays whole, so that it can be copied.
 
     Args:
-        text: In one line; colours in it take no room.
-        width: Of a line, with what it is indented by.
-        indent: By which each line is.
-        first: By which the first one is, if by another.
+        text: One line; colors in it take no space.
+        width: The width of a line, including its indent.
+        indent: The indent of each line.
+        first: The indent of the first line, if it differs.
     """
     at = indent if first is None else first
     lines, line, used = [], " " * at, at

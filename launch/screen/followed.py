@@ -29,11 +29,11 @@ def write(
     """
     Write output exactly; with `prefix` line by line, each with its origin.
 
-    Output of `several` processes is written by lines, so that none is torn by a line of another.
-    The text that `of` has for a job is printed before its origins.
+    Output of `several` processes is written line by line, so that their lines do not mix. The text
+    that `of` has for a job is printed before its origins.
 
     Raises:
-        BrokenPipeError: Its reader is gone.
+        BrokenPipeError: The reader of stdout has closed it.
     """
     if not (prefix or several):
         for chunk in chunks:
@@ -52,14 +52,14 @@ def write(
 
 
 def _origin(chunk: Chunk) -> str:
-    """Name a process; a host is named beside the first of its replica."""
+    """Name a process; the first host of a replica is not named."""
     stream = chunk.stream
     host = f"/h{stream.host}" if stream.host else ""
     return f"r{stream.replica}{host}/p{stream.process}"
 
 
 def tell_ended(out: Output, job: JobView) -> None:
-    """Print how a job ended, and after how long; with `--quiet` the exit code is enough."""
+    """Print how a job ended, and after how long; print nothing with `--quiet`."""
     from bastion.phrases import after_phrase, state_phrase
 
     if out.is_quiet:
@@ -80,7 +80,7 @@ class Teller:
         self._said: dict[str, str] = {}
 
     def __call__(self, job: JobView) -> None:
-        """Print it, unless it repeats the last note or must wait for the end of a line."""
+        """Print the note, unless it repeats the last one or must wait for the end of a line."""
         from bastion.phrases import after_phrase, state_phrase
 
         said = f"{job.id} {state_phrase(job.state)}{after_phrase(job.state, job.text)}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 MOST_LINES = 8
-"""Of one word of a command; what is longer hides all other fields."""
+"""The most lines of one word of a command; a longer one would hide all other fields."""
 
 
 def spec_fields(job: Job, launch: Launch) -> Iterator[tuple[str, str]]:
@@ -21,14 +21,14 @@ def spec_fields(job: Job, launch: Launch) -> Iterator[tuple[str, str]]:
     for process in job.processes:
         yield "command", _command(process)
     yield code_field(launch.code)
-    yield "each asks", amounts(job.per_replica) if job.range.most > 1 else ""
+    yield "per replica", amounts(job.per_replica) if job.range.most > 1 else ""
     yield "instance type", job.instance_type
     yield "where", launch.where.text
     yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
     yield "secrets", ", ".join(secret.name for secret in job.secrets)
     yield "max runtime", _span(job.max_runtime_s)
-    yield "succeeds", "once its first replica has" if job.success == "first" else ""
-    yield "if one fails", "the others continue" if _continues(job) else ""
+    yield "succeeds", "when its first replica does" if job.success == "first" else ""
+    yield "on failure", "other replicas continue" if _continues(job) else ""
     yield "retries", str(job.retries or "")
     yield "grace", _span(job.grace_s)
 
@@ -46,9 +46,9 @@ def stored(job: Job, launch: Launch) -> Any:
 
 def code_field(code: CodeRef | Code | None) -> tuple[str, str]:
     """
-    Return a name, and what names `code` in every bucket: a digest, a commit, or an image.
+    Return a field name, and the digest, commit or image that identifies `code`.
 
-    A digest stands alone, so that a line of 80 columns has room for it.
+    A digest has its own field name, so that it fits a line of 80 columns.
     """
     from bastion.spec import BundleRef, GitRef, ImageRef
 
@@ -61,17 +61,19 @@ def code_field(code: CodeRef | Code | None) -> tuple[str, str]:
         case ImageRef(ref=image):
             return "code", f"image {image}"
         case _:
-            return "code", "none was sent"
+            return "code", "none"
 
 
 def _command(process: Process) -> str:
-    """As it is typed; a word of many lines, as a whole script, is told by its first one."""
+    """Return the command as typed; a long word, such as a script, is cut to its first line."""
     from bastion.compat.sbatch_script import script_of
 
     if (slurm := script_of(process.command)) is not None:
         name, script, arguments = slurm
         lines = len(script.splitlines())
-        return f"{shlex.join([name, *arguments])} (a Slurm script of {lines} lines; --json has all)"
+        return (
+            f"{shlex.join([name, *arguments])} (a Slurm script of {lines} lines; --json shows all)"
+        )
     words = [_shortened(word) for word in process.command]
     return " ".join(words) if process.shell else shlex.join(words)
 
@@ -80,7 +82,7 @@ def _shortened(word: str) -> str:
     lines = word.strip().splitlines()
     if len(lines) <= MOST_LINES:
         return word
-    return f"{lines[0]} ... ({len(lines)} lines; --json has all)"
+    return f"{lines[0]} ... ({len(lines)} lines; --json shows all)"
 
 
 def _span(seconds: float | None) -> str:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     Listed = JobView | JobLine
 
 
-GONE = "its machine has ended; starts again after bastion up"
+GONE = "its machine has ended; it starts again after bastion up"
 
 
 def job_columns(
     out: Output, as_of: float, jobs: Sequence[Listed], *, has_no_machines: bool = False
 ) -> list[Column[Listed]]:
-    """The columns of `jobs`, whose ages are as of `as_of`; their machines may all have ended."""
+    """Return the columns for `jobs`, with ages as of `as_of`."""
     from bastion.spec.values.quantity import text_of_seconds
 
     def why(job: Listed) -> str:
@@ -35,7 +35,7 @@ def job_columns(
         Column(title="STATE", text=lambda job: job.state, is_state=True),
         Column(title="PROJECT", text=lambda job: job.project),
         Column(title="USER", text=lambda job: job.user),
-        Column(title="ASKS", text=asks_of),
+        Column(title="RESOURCES", text=asks_of),
         *([parameters] if any(job.parameters for job in jobs) else ()),
         Column(title="AGE", text=age),
         Column(title="PRIORITY", text=lambda job: str(job.priority), wide=True),
@@ -51,15 +51,15 @@ def job_columns(
 
 
 def id_of(job: Listed) -> str:
-    """Its id."""
+    """Return the id of a job."""
     return job.id
 
 
 def why_of(job: Listed, *, has_no_machines: bool = False) -> str:
     """
-    Return its reason, to stand beside its state, which it does not say again.
+    Return the reason of a job, without repeating its state.
 
-    What the last bastion said of a job that ran is over once all machines have ended with it.
+    Once all machines have ended, the reason that the last bastion gave for a running job is void.
     """
     if has_no_machines and job.state in ("starting", "running"):
         return GONE
@@ -67,13 +67,13 @@ def why_of(job: Listed, *, has_no_machines: bool = False) -> str:
 
 
 def asks_of(job: Listed) -> str:
-    """Return what it asks for in total, or has; for an array, what each task asks for."""
+    """Return the total resources of a job; for an array, the resources of each task."""
     asked = amounts(job.units)
     if job.replica_range is not None:
         asked = f"{asked} ({job.replicas_text})".strip()
-    return f"{asked} a task" if job.is_array and asked else asked
+    return f"{asked} per task" if job.is_array and asked else asked
 
 
 def parameters_of(job: Listed) -> str:
-    """Return its parameters of a sweep, as `lr=0.1 seed=2`."""
+    """Return the sweep parameters of a job, such as `lr=0.1 seed=2`."""
     return " ".join(f"{name}={setting}" for name, setting in job.parameters.items())

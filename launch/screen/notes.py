@@ -9,7 +9,7 @@ from launch.screen.visible import visible
 
 
 def tell(message: str, hint: str = "") -> None:
-    """Print an error to stderr, folded on a terminal, with its hint, whose command is copied."""
+    """Print an error and its hint to stderr, folded on a terminal unless it has a command."""
     print(_folded(f"error: {visible(in_one_line(message))}"), file=sys.stderr)
     if hint:
         shown = f"hint: {visible(in_one_line(hint))}"
@@ -18,10 +18,10 @@ def tell(message: str, hint: str = "") -> None:
 
 def note(message: str, *, is_prose: bool | None = None) -> None:
     """
-    Print a line that is not data to stderr; control characters in it are shown.
+    Print a line that is not data to stderr, with control characters escaped.
 
-    Prose is folded between words on a terminal. A line that has a command is to be copied, and is
-    not, unless it `is_prose` all the same.
+    On a terminal, prose is folded between words. A line with a command stays whole, to be copied,
+    unless `is_prose` is set.
     """
     shown = visible(message)
     if is_prose is None:
@@ -42,7 +42,7 @@ def note_maintenance(windows: Sequence[object]) -> None:
 
 
 def _is_copied(shown: str) -> bool:
-    """Whether a line has a command, which has to stand in one line."""
+    """Whether a line has a command, which must stay on one line."""
     return "bastion " in shown or shown.startswith(" ")
 
 

@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from bastion.clock import Clock
 
 _OPEN_S = 5.0
-"""How long a note waits for the end of a line: a progress bar may not end its line for hours."""
+"""How long a note waits for the end of a line; a progress bar may keep its line open for hours."""
 
 
 class Printout:
     """
-    Bytes of jobs go to stdout exactly; notes go to stderr, each on a line of its own.
+    Bytes of jobs go to stdout unchanged; notes go to stderr, each on its own line.
 
-    If both go to one terminal, file or pipe, a note would break a line that a job has begun. It
-    waits for the end of that line, at most 5 s.
+    If both go to the same terminal, file or pipe, a note would break an unfinished line of a job.
+    It waits at most 5 s for the end of that line.
 
-    On a terminal, control characters of jobs are escaped, except for colours and carriage returns.
-    A file or a pipe gets every byte unchanged.
+    On a terminal, control characters of jobs are escaped, except colors and carriage returns. A
+    file or a pipe gets every byte unchanged.
 
     Args:
-        clock: Says for how long a line has been open.
-        raw: Send every byte unchanged to a terminal too.
+        clock: Measures how long a line has been open.
+        raw: Write every byte unchanged to a terminal too.
     """
 
     def __init__(self, clock: Clock, *, raw: bool = False) -> None:
@@ -44,10 +44,10 @@ class Printout:
 
     def write(self, data: bytes) -> None:
         """
-        Write what a job printed.
+        Write the output of a job.
 
         Raises:
-            BrokenPipeError: Its reader is gone.
+            BrokenPipeError: The reader of stdout has closed it.
         """
         sys.stdout.buffer.write(data if self._terminal is None else self._terminal.safe(data))
         sys.stdout.buffer.flush()
@@ -60,7 +60,7 @@ class Printout:
             self._opened_at = self._clock.monotonic()
 
     def note(self, message: str) -> bool:
-        """Print a sentence; return False without printing if it must wait for the end of a line."""
+        """Print a sentence; return False if it must wait for the end of a line."""
         if self._opened_at is not None and self._clock.monotonic() - self._opened_at < _OPEN_S:
             return False
         self.end_line()
@@ -68,7 +68,7 @@ class Printout:
         return True
 
     def end_line(self) -> None:
-        """End an open line, so that the next note has a line of its own."""
+        """End an open line, so that the next note has its own line."""
         if self._terminal is not None and (rest := self._terminal.safe(b"", final=True)):
             sys.stdout.buffer.write(rest)
             sys.stdout.buffer.flush()

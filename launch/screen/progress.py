@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 Draw = Callable[[str, int, int], None]
-"""What is done, how much of it is done, and the total (0: unknown)."""
+"""The name of the step, the amount done, and the total (0: unknown)."""
 
 _AFTER_S = 1.0
 
@@ -16,10 +16,10 @@ _AFTER_S = 1.0
 @contextmanager
 def bar(*, shown: bool, is_bytes: bool = False) -> Iterator[Draw]:
     """
-    Provide a function that draws the progress, once the step has taken a second.
+    Provide a function that draws the progress once the step has taken one second.
 
     Args:
-        shown: Whether to draw at all; nothing is drawn if stderr is not a terminal.
+        shown: Whether to draw; nothing is drawn if stderr is not a terminal.
         is_bytes: Whether the amounts are bytes.
     """
     if not (shown and sys.stderr.isatty()):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
-from launch.screen.render import Column, amounts
+from launch.screen.render import Column, amounts, counted
 from quota.amounts import Amounts
 from quota.limits import Limits
 
@@ -23,24 +23,24 @@ class QuotaRow:
     kind: str
     """`project` or `group`."""
     depth: int = 0
-    """How many groups it is in."""
+    """The number of groups around it."""
     share: Amounts
     ceiling: Amounts
     lends: Amounts
     limits: tuple[str, ...] = ()
-    """What it and its users may have, whether it borrows, its weight; where the file says so."""
+    """Limits of it and its users, whether it borrows, and its weight, if the file sets them."""
     members: tuple[str, ...] = ()
     """Users, or projects and groups."""
 
 
 def quota_rows(quota: Quota) -> list[QuotaRow]:
-    """Groups by name, each before its members; then the projects that are in none."""
+    """Return groups by name, each before its members; then the projects without a group."""
     top = sorted(quota.top(), key=lambda node: (node.name not in quota.groups, node.name))
     return [row for node in top for row in _rows(quota, node)]
 
 
 def quota_columns(rows: Sequence[QuotaRow]) -> list[Column[QuotaRow]]:
-    """The columns of the table; the one of limits only where there are any."""
+    """Return the columns of the table; the column of limits only if there are any."""
     limits: Column[QuotaRow] = Column(title="LIMITS", text=lambda row: "; ".join(row.limits))
     return [
         Column(title="PROJECT", text=lambda row: "  " * row.depth + row.name),
@@ -75,13 +75,13 @@ def _rows(quota: Quota, node: Node) -> Iterator[QuotaRow]:
 
 
 def _limits(limits: Limits) -> str:
-    """`runs 8h, at most 3d, a user has 16 h100, 4 jobs`."""
+    """Return text such as `runs 8h by default, at most 3d, per user: 16 h100, 4 jobs`."""
     said = []
     if limits.default_max_runtime_s is not None:
-        said.append(f"runs {text_of_seconds(limits.default_max_runtime_s)}")
+        said.append(f"runs {text_of_seconds(limits.default_max_runtime_s)} by default")
     if limits.max_max_runtime_s is not None:
-        said.append(f"at most {text_of_seconds(limits.max_max_runtime_s)}")
+        said.append(f"{'' if said else 'runs '}at most {text_of_seconds(limits.max_max_runtime_s)}")
     has = [f"{most} {kind}" for kind, most in limits.max_units.items()]
-    has += [f"{limits.max_running} jobs"] if limits.max_running is not None else []
-    said += [f"a user has {', '.join(has)}"] if has else []
+    has += [counted(limits.max_running, "job")] if limits.max_running is not None else []
+    said += [f"per user: {', '.join(has)}"] if has else []
     return ", ".join(said)

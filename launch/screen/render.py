@@ -1,9 +1,9 @@
 """
 Output formats: tables for people, JSON for programs, ids for pipes.
 
-Only data goes to stdout. On a terminal rich draws tables of up to 200 rows; anything else is plain
-columns, so that ten thousand jobs list at once. Colour never carries information that the text
-lacks.
+Only data goes to stdout. On a terminal, rich draws tables of up to 200 rows; anything else is
+printed as plain columns, so that listing ten thousand jobs is fast. Color never carries information
+that is not in the text.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _CODES = {
     "bold": "1",
     "dim": "2",
 }
-"""SGR parameters. Source: ECMA-48; 208 is orange in xterm's 256 colours."""
+"""SGR parameters. Source: ECMA-48; 208 is orange in xterm's 256 colors."""
 
 
 _CLIP_CHARACTERS = 80
-"""Of the last column of a table, so that a row fits most windows."""
+"""The width of the last column of a table, so that a row fits most windows."""
 
 
 @value
@@ -64,11 +64,11 @@ class Column(Generic[_T]):
     title: str
     text: Callable[[_T], str]
     wide: bool = False
-    """Shown with `-o wide` only."""
+    """Whether it is shown only with `-o wide`."""
     is_state: bool = False
-    """Its words have colours."""
+    """Whether its words are colored."""
     full: Callable[[_T], str] | None = None
-    """The whole text, where `text` is cut: for a line of its own."""
+    """The whole text if `text` is cut, to print on its own line."""
 
 
 @value
@@ -80,16 +80,16 @@ class Output:
     colored: bool = False
     terminal: bool = False
     date: Callable[[], float] = float
-    """The date, for what is relative."""
+    """The current time, for relative times."""
 
     @property
     def now(self) -> float:
-        """The date, in seconds since 1970."""
+        """The current time, in seconds since 1970."""
         return self.date()
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only data is wanted."""
+        """Whether only data is printed."""
         return self.format in ("name", "json")
 
     def show(
@@ -105,10 +105,10 @@ class Output:
         Print a list of values.
 
         Args:
-            kind: What the list is called in JSON.
+            kind: The name of the list in JSON.
             items: The values.
-            columns: How they look in a table.
-            name: What stands for one of them in a pipe.
+            columns: The columns of the table.
+            name: Returns the id of a value, for `-q`.
             more: Further fields of the JSON object.
         """
         match self.format:
@@ -124,7 +124,7 @@ class Output:
         """
         Print one JSON object, with the number of its schema.
 
-        A number that JSON has no word for is null, which every parser reads.
+        A number that JSON cannot express is null, which every parser reads.
         """
         import json
 
@@ -137,9 +137,9 @@ class Output:
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
         """
-        Print what is known of one thing, a line each; what is empty is left out.
+        Print the fields of one thing, one per line, without empty ones.
 
-        A reason that is wider than the terminal is folded; a command or a path is copied as it is.
+        A reason wider than the terminal is folded. Commands and paths stay whole, to be copied.
         """
         shown = [(name, visible(text)) for name, text in pairs if text]
         width = max((len(name) for name, _ in shown), default=0)
@@ -148,7 +148,7 @@ class Output:
             write_lines(self.prose(line, indent=width + 2) if name == "why" else [line])
 
     def prose(self, text: str, *, indent: int = 2) -> list[str]:
-        """Return the lines of a sentence: one, or on a terminal as many as it needs."""
+        """Return the lines of a sentence: one, or as many as it needs on a terminal."""
         if not sys.stdout.isatty():
             return [visible(text)]
         from launch.screen.folded import fitted
@@ -156,21 +156,21 @@ class Output:
         return fitted(visible(text), indent=indent).split("\n")
 
     def paint(self, text: str, color: str) -> str:
-        """`text` in a colour, where colours are wanted."""
+        """Return `text` in a color, if colors are on."""
         return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self.colored and color else text
 
     def state(self, word: str, shown: str = "") -> str:
-        """A job's state in its colour, or the words that are `shown` for it."""
+        """Return a job's state, or the words `shown` for it, in its color."""
         return self.paint(shown or word, STATE_COLORS.get(word.strip(), ""))
 
     def time(self, seconds: float | None) -> str:
-        """A moment: relative on a terminal, ISO-8601 elsewhere; `-` for none."""
+        """Return a moment: relative on a terminal, ISO 8601 elsewhere; `-` for none."""
         if not seconds:
             return "-"
         return f"{span(self.now - seconds)} ago" if self.terminal else iso(seconds)
 
     def moment(self, seconds: float | None) -> str:
-        """A moment that has passed: local time and how long ago, or ISO-8601 off a terminal."""
+        """Return a past moment: local time and age on a terminal, ISO 8601 elsewhere."""
         if not seconds:
             return "-"
         if not self.terminal:
@@ -193,12 +193,11 @@ class Output:
         self, items: Sequence[_T], columns: Sequence[Column[_T]], width: int
     ) -> Iterator[str]:
         """
-        A table for a terminal that is too narrow for it: names are never cut or folded.
+        Print a table on a terminal that is too narrow for it, without cutting or folding names.
 
-        Columns of which every cell is the same go, the state last, until the rest fits; one line
-        at the end tells what they say. If the rest does not fit, the last columns get lines of
-        their own, but a reason stands in its row where there is room for it. A single row becomes
-        a list of its cells.
+        Columns whose cells are all equal are removed, the state last, until the rest fits; one line
+        at the end lists them. If the rest does not fit, the last columns get their own lines, but a
+        reason stays in its row if it fits there. A single row is printed as a list of its cells.
         """
         if len(items) == 1:
             yield from self._cells(items[0], columns, width)
@@ -228,7 +227,7 @@ class Output:
         kept: Sequence[Column[_T]],
         width: int,
     ) -> Iterator[str]:
-        """Rows whose last columns stand on lines of their own."""
+        """Print rows whose last columns are on their own lines."""
         from launch.screen.folded import folded
 
         *short, last = kept if kept[-1] is columns[-1] else [*kept, columns[-1]]
@@ -250,7 +249,7 @@ class Output:
                 yield folded(told, width - 1, indent=4)
 
     def _cells(self, item: _T, columns: Sequence[Column[_T]], width: int) -> Iterator[str]:
-        """One row as a list: a line, or more, for each of its cells."""
+        """Print one row as a list: one or more lines for each of its cells."""
         from launch.screen.folded import folded
 
         pairs = ((column.title.lower(), (column.full or column.text)(item)) for column in columns)
@@ -268,9 +267,9 @@ class Output:
         beside: Sequence[str] = (),
         title: str = "",
     ) -> Iterator[str]:
-        """Its heads, then its rows, with what stands `beside` each under `title`."""
+        """Print the headings, then the rows, with the text `beside` each row under `title`."""
         texts = (all_visible([column.text(item) for item in items]) for column in columns)
-        # A row is one line, also where the reason of a cordon has several.
+        # A row is one line, even if the reason of a cordon has several.
         cells = [[text.replace("\n", " ") or "-" for text in column] for column in texts]
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
         heads = [f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True)]
@@ -303,13 +302,13 @@ class Output:
 
 
 def _needed(items: Sequence[_T], columns: Sequence[Column[_T]]) -> int:
-    """How wide a table would be in which nothing is folded."""
+    """Return the width of the table without folding."""
     widest = (max(len(c.title), *(len(visible(c.text(item))) for item in items)) for c in columns)
     return sum(widest) + 2 * (len(columns) - 1)
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Print data; control characters in it are shown."""
+    """Print data, with control characters escaped."""
     shown = all_visible(lines) if isinstance(lines, list) else map(visible, lines)
     sys.stdout.writelines(f"{line}\n" for line in shown)
     sys.stdout.flush()
@@ -317,10 +316,10 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def plain(item: Any, *, name: str = "", has_our_keys: bool = False) -> Any:
     """
-    `item` as JSON values: amounts as objects, moments as ISO-8601.
+    Return `item` as JSON values: amounts as objects, moments as ISO 8601.
 
-    A field's name tells a moment; a mapping's key does so only in a reason, whose keys are ours.
-    The keys of others are a user's, as in the numbers that a job reports.
+    A field is a moment by its name. A key of a mapping is one only in a reason, whose keys are
+    ours. Other keys are a user's, as in the numbers that a job reports.
     """
     if item is None or isinstance(item, (str, bool, int)):
         return item
@@ -328,7 +327,7 @@ def plain(item: Any, *, name: str = "", has_our_keys: bool = False) -> Any:
         return iso(item) if _is_moment(name) else item
     if isinstance(item, PathLike):
         return str(item)
-    if hasattr(item, "__float__"):  # a decimal number, which the record has
+    if hasattr(item, "__float__"):  # a decimal number from the record
         return float(item)
     kind: Any = type(item)
     names = _field_names(kind)
@@ -344,7 +343,7 @@ def plain(item: Any, *, name: str = "", has_our_keys: bool = False) -> Any:
 
 
 def finite(item: Any) -> Any:
-    """`item` with null in place of each number that is not finite."""
+    """Return `item` with null in place of each number that is not finite."""
     if isinstance(item, dict):
         return {key: finite(each) for key, each in item.items()}
     if isinstance(item, list | tuple):
@@ -363,17 +362,17 @@ def _is_moment(name: str) -> bool:
 
 
 def clip(text: str) -> str:
-    """`text` cut to what a table has room for; `-o wide` shows all of it."""
+    """Return `text` cut to the width of a column; `-o wide` shows all of it."""
     return text if len(text) <= _CLIP_CHARACTERS else f"{text[: _CLIP_CHARACTERS - 1]}…"
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 job`, `2 jobs`."""
+    """Return `1 job`, `2 jobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def iso(seconds: float) -> str:
-    """A moment as ISO-8601 in UTC, whole milliseconds."""
+    """Return a moment as ISO 8601 in UTC, in whole milliseconds."""
     from datetime import UTC, datetime
 
     moment = datetime.fromtimestamp(seconds, UTC)
@@ -381,21 +380,21 @@ def iso(seconds: float) -> str:
 
 
 def local(seconds: float) -> str:
-    """A moment in the local time of this machine, whole seconds."""
+    """Return a moment in the local time of this machine, in whole seconds."""
     from datetime import datetime
 
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float) -> str:
-    """A duration as people read it; none is below zero."""
+    """Return a readable duration; a negative one is 0."""
     from bastion.spec.values.quantity import text_of_seconds
 
     return text_of_seconds(max(0.0, seconds))
 
 
 def amounts(units: Any) -> str:
-    """Amounts for people: devices first, memory in its own units, empty for nothing."""
+    """Return readable amounts: devices first, memory in its own units, empty for none."""
     return _amounts(units.items())
 
 

@@ -1,4 +1,4 @@
-"""How far the simulations of a study are, and about how long they still take, on stderr."""
+"""The progress of a study's simulations and the estimated time left, on stderr."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from bastion.clock import Clock
 
 _FIRST_S, _EVERY_S = 5.0, 15.0
-"""Where stderr is no terminal: when the first line is written, and how often the others."""
+"""If stderr is not a terminal: the time of the first line, and the interval of the others."""
 
 
 class StudyProgress:
     """
-    A bar on a terminal; a line now and then elsewhere.
+    A bar on a terminal; a line every few seconds elsewhere.
 
     Args:
-        quiet: Nothing is told at all.
-        clock: Of this machine.
+        quiet: Whether to print nothing.
+        clock: The clock of this machine.
     """
 
     def __init__(self, *, quiet: bool, clock: Clock | None = None) -> None:
@@ -47,7 +47,7 @@ class StudyProgress:
             self._bar.stop()
 
     def tell(self, done: Sequence[float]) -> None:
-        """Each simulation is so far: fractions of its jobs that have ended."""
+        """Show progress: `done` is the fraction of ended jobs of each simulation."""
         if self._quiet:
             return
         part = sum(done) / len(done)

@@ -1,7 +1,7 @@
 """
 Untrusted text on a terminal: control characters are escaped, never sent.
 
-The output of a job, a name or a server's answer may contain sequences that set a window's title,
+The output of a job, a name or a server's answer can contain sequences that set a window's title,
 clear the screen, or overwrite text. Characters that change the direction of text are escaped too.
 """
 
@@ -14,11 +14,11 @@ from quota.pattern import pattern
 
 _UNSAFE = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """
-C0 but tab and line feed, DEL, C1; marks, embeddings, overrides and isolates of direction; breaks of
-lines and paragraphs. Source: Unicode 15, UAX 9; ECMA-48.
+C0 except tab and line feed, DEL, C1; direction marks, embeddings, overrides and isolates; line and
+paragraph separators. Source: Unicode 15, UAX 9; ECMA-48.
 """
 _CODES = r"(?:0|1|2|31|32|33|34|35|90|38;5;208)"
-"""The colours that this command paints with."""
+"""The colors that this program uses."""
 _PAINTED = pattern(rf"(\x1b\[{_CODES}m)|([{_UNSAFE}])")
 _COLOR = r"\x1b\[[0-9;:]{0,32}m"
 _PRINTED = pattern(rf"({_COLOR}|\r)|([{_UNSAFE}])")
@@ -26,13 +26,13 @@ _OPEN = pattern(r"\x1b(?:\[[0-9;:]{0,32})?\Z")
 
 
 def visible(text: str) -> str:
-    """Return the text with every unsafe character escaped; our own colours are kept."""
-    # What Unicode calls printable has none of the unsafe characters, and is the rule.
+    """Return the text with every unsafe character escaped; our own colors are kept."""
+    # Printable text, the usual case, has none of the unsafe characters.
     return text if text.isprintable() else _PAINTED.sub(_shown, text)
 
 
 def all_visible(texts: list[str]) -> list[str]:
-    """Return what `visible` makes of each: most often nothing, which one look at all tells."""
+    """Return each text made visible; a single check of all texts covers the usual case."""
     return texts if "".join(texts).isprintable() else [visible(text) for text in texts]
 
 
@@ -40,7 +40,7 @@ class TerminalBytes:
     """
     Makes the output of a job safe for a terminal, piece by piece.
 
-    Colours and carriage returns pass, since progress bars use them. Everything else is escaped.
+    Colors and carriage returns pass, because progress bars use them. Everything else is escaped.
     """
 
     def __init__(self) -> None:

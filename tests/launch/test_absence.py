@@ -72,7 +72,7 @@ def test_jobs_whose_machines_have_ended_are_not_said_to_go_on(
     publish(bucket.store, "queue", {"jobs": rows})
     listed = run("list")
     assert listed.err.splitlines()[-1].endswith(f" ago; {told}")
-    anew = "its machine has ended; starts again after bastion up"
+    anew = "its machine has ended; it starts again after bastion up"
     has_ended = is_gone and provider == "local"
     assert listed.out.count(anew) == (2 if has_ended else 0), "of starting and running, not queued"
     for job in rows[1:]:

@@ -161,11 +161,11 @@ def test_a_script_hides_no_other_field() -> None:
     script = "\n".join(["#!/bin/sh", *(f"step {n}" for n in range(60))])
     long = Job(processes=[Process(["bash", "-c", script, "job.sbatch"])])
     shown = fields_of(long)["command"]
-    assert shown == "bash -c '#!/bin/sh ... (61 lines; --json has all)' job.sbatch"
+    assert shown == "bash -c '#!/bin/sh ... (61 lines; --json shows all)' job.sbatch"
     slurm = command("#!/bin/bash\n#SBATCH -n 1\ntrue\n", name="job.sbatch", arguments=("8",))
     batch = Job(processes=[Process(slurm)])
     assert fields_of(batch)["command"] == (
-        "job.sbatch 8 (a Slurm script of 3 lines; --json has all)"
+        "job.sbatch 8 (a Slurm script of 3 lines; --json shows all)"
     )
     short = Job(processes=[Process(["python3", "-c", "import a\nprint(a)"])])
     assert fields_of(short)["command"] == "python3 -c 'import a\nprint(a)'"
@@ -175,7 +175,7 @@ def test_what_decides_a_gang_is_shown() -> None:
     """Only what differs from the default: that the first replica decides, that others go on."""
     ray = Job(processes=[Process(["ray"])], replicas=3, success="first", on_failure="continue")
     shown = {name: said for name, said in fields_of(ray).items() if said}
-    assert shown["succeeds"] == "once its first replica has"
-    assert shown["if one fails"] == "the others continue"
+    assert shown["succeeds"] == "when its first replica does"
+    assert shown["on failure"] == "other replicas continue"
     plain = {name for name, said in fields_of(Job(processes=[Process(["a"])])).items() if said}
-    assert not plain & {"succeeds", "if one fails"}
+    assert not plain & {"succeeds", "on failure"}

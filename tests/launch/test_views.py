@@ -244,12 +244,12 @@ def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
     told = {line.split("  ")[0]: line.split("  ")[-1] for line in run("show", job).out.splitlines()}
     assert told["command"].strip() == "train '--x=a b'"
     assert told["environment"].strip() == "LR=0.1"
-    assert told["each asks"].strip() == "2 h100"
+    assert told["per replica"].strip() == "2 h100"
     assert told["where"].strip() == "pool=gpu, same=rack"
     assert (told["max runtime"].strip(), told["retries"].strip()) == ("8h", "3")
     spec = json.loads(run("show", job, "--json").out)["spec"]
     assert spec["processes"][0]["command"] == ["train", "--x=a b"]
-    assert (spec["code"], told["code"].strip()) == (None, "none was sent")
+    assert (spec["code"], told["code"].strip()) == (None, "none")
     assert spec["where"] == {"pool": "gpu", "same": "rack"}
 
 
@@ -371,8 +371,8 @@ def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) ->
     """An estimate that lies before the newest word of the bastion is not shown."""
     estimate: dict[str, Any] = {"estimated_at": NOW - 20, "sure": "history", "sure_text": "so"}
     publish(bucket.store, "queue", {"jobs": [row(JOB, **estimate)]})
-    assert "starts about" not in run("why", JOB).out
-    assert "starts about" not in run("show", JOB).out
+    assert "expected start" not in run("why", JOB).out
+    assert "expected start" not in run("show", JOB).out
 
 
 def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> None:

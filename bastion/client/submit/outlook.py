@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 _NEVER = "-0000000000"
-"""How the id of a job ends that is only tried out: it is called by its name alone."""
+"""The end of the id of a job that is only tried out; its name is shown without it."""
 
 
 def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     """
-    Return a line for everything that would happen at once or be started; empty if nothing would.
+    Return a line for everything that would happen or start immediately; empty if nothing would.
 
     Args:
         outlook: What the scheduler would do.
-        now: The time that reasons are relative to.
+        now: The time to which reasons are relative.
     """
     from bastion.client.change.busy_error import table
     from bastion.scheduler.plan import Refuse
@@ -40,7 +40,8 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
         for job, stop in outlook.vacated
     ]
     lines += [
-        f"{job} would borrow, no longer within its project's share" for job in outlook.demoted
+        f"{job} would borrow, and would no longer be within its project's share"
+        for job in outlook.demoted
     ]
     lines += [f"{job} would be within its project's share" for job in outlook.promoted]
     return [line.replace(_NEVER, "") for line in lines]

@@ -81,10 +81,10 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("project", job.project),
             ("user", job.user),
             ("launch", job.launch),
-            ("asks", asks_of(job)),
+            ("resources", asks_of(job)),
             *(() if spec is None else spec_fields(*spec)),
             *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
-            ("at once", str(job.at_once or "")),
+            ("at a time", str(job.at_once or "")),
             ("parameters", parameters_of(job)),
             ("replicas", job.replicas_text),
             ("priority", str(job.priority)),
@@ -92,10 +92,9 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("machines", ", ".join(job.machines)),
             ("after", ", ".join(job.after)),
             ("submitted", out.moment(job.submitted_at)),
-            ("in queue since", _queued(job, out)),
+            ("queued since", _queued(job, out)),
             ("started", out.moment(job.started_at) if job.started_at else ""),
-            ("waited", job.waited),
-            ("starts about", _start(job, session)),
+            ("expected start", _start(job, session)),
             ("ended", out.moment(job.ended_at) if job.ended_at else ""),
             ("reported", _reported(job.report)),
             ("uses now", _use_now(job, session)),
@@ -221,7 +220,7 @@ def _tell_why(session: Session, why: Why) -> None:
             f"the newest quota file is invalid; the last valid one is in force: {why.quota_problem}"
         )
     if start := _start(why, session):
-        lines.append(f"starts about {start}")
+        lines.append(f"expected start: {start}")
     write_lines([part for line in lines for part in out.prose(line)])
     if why.state in ENDED:
         note(f"it ended {out.time(why.as_of)}; how long it waited: bastion events {why.job}")
