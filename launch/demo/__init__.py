@@ -1,7 +1,7 @@
 """
 The demo: a real bastion, real jobs and a real preemption on this machine.
 
-Read `play` first: what is submitted, and when. `stage` is the bucket and the bastion, `work/` what
-the jobs run, `devices` are made up, `screen` is what is printed, and `encore` goes on after the
+Read `play` first: it submits the jobs. `stage` is the bucket and the bastion, `work/` the code of
+the jobs, `devices` the simulated devices, `screen` the output, and `encore` the jobs after the
 play.
 """

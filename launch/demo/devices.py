@@ -1,8 +1,8 @@
 """
-The use of devices that are not there: the demo declares its accelerators, and makes up their use.
+Simulated use of devices: the demo declares accelerators that do not exist and simulates their use.
 
-A device that a job holds is busy, more or less by its job, in waves, with a dip now and then as for
-a checkpoint. A job that is called `starved` waits for its data. A device that is not held is idle.
+A device of a job is busy to a degree that depends on the job, in waves, with dips as if for
+checkpoints. A job named `starved` waits for its data. A device without a job is idle.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from bastion.client.look.views import MachineView
 
 MEMORY = 80 << 30
-"""Of one device."""
+"""The memory of one device."""
 STARVED = "starved"
-"""In the id of a job whose devices wait for its data."""
+"""Part of the id of a job whose devices wait for data."""
 WAVE_S = 50.0
 DIP_EVERY_S, DIP_S = 60.0, 8.0
 
 
 class MadeDevices:
     """
-    Files that stand for the devices of the demo's machines.
+    Files with the simulated use of the demo's devices.
 
     Args:
-        folder: Where they lie, a file a machine.
+        folder: Their folder, with one file per machine.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,11 +38,11 @@ class MadeDevices:
 
     @property
     def setting(self) -> str:
-        """What `BASTION_DEVICE_FILE` is for every agent."""
+        """The value of `BASTION_DEVICE_FILE` for every agent."""
         return str(self.folder / "{machine}.json")
 
     def show(self, machines: Sequence[MachineView], now: float) -> None:
-        """Write what each device of `machines` does at `now`."""
+        """Write the use of each device of `machines` at `now`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for machine in machines:
             path = self.folder / f"{machine.name}.json"
@@ -52,7 +52,7 @@ class MadeDevices:
 
 
 def rows(machine: MachineView, now: float) -> list[dict[str, float]]:
-    """Return what the devices of `machine` do at `now`, as an agent's probe reads it."""
+    """Return the use of the devices of `machine` at `now`, as an agent's probe reads it."""
     holders = {
         index: job
         for job, kinds in machine.held.items()
@@ -86,5 +86,5 @@ def _memory(job: str) -> int:
 
 
 def _fraction(job: str) -> float:
-    """Return a number from 0 to 1 that is always the same for a job."""
+    """Return a number from 0 to 1 that depends only on the job."""
     return zlib.crc32(job.encode()) % 1000 / 1000

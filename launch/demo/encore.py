@@ -1,9 +1,9 @@
 """
-What goes on after the play, for those who look at the page: work of both projects, without an end.
+Endless jobs of both projects after the play, for people who look at the page.
 
-vision always has more than fits, so it borrows and queues. Now and then language wants its own half
-for a while; then a borrower of vision is preempted, and comes back. One kind of job fails, and one
-lets its devices idle. Pure: what is due is computed of what is active.
+vision always has more jobs than fit, so it borrows and queues. From time to time language uses its
+own half for a while. Then a borrower of vision is preempted, and starts again later. One kind of
+job fails, and one lets its devices idle. Pure: the due jobs are computed from the active ones.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from bastion.value import value
 from launch.demo.devices import STARVED
 
 VISION_DEVICES = 26
-"""vision keeps jobs of so many devices active: more than there are."""
+"""vision keeps jobs of this many devices active, more than exist."""
 LANGUAGE_EVERY_S = 90.0
 MEANT_CODE = 3
 
 
 @value
 class Piece:
-    """One job that is submitted."""
+    """One job to submit."""
 
     user: str
     name: str
@@ -44,14 +44,14 @@ LANGUAGE = (
 
 
 class Encore:
-    """Which jobs are due, from its beginning on."""
+    """The jobs that are due since its start."""
 
     def __init__(self) -> None:
         self._next = 0
         self._language_at = 0.0
 
     def due(self, passed_s: float, active: Sequence[Piece]) -> tuple[Piece, ...]:
-        """Return the jobs to submit `passed_s` after the beginning, beside those `active`."""
+        """Return the jobs to submit `passed_s` after the start, in addition to those `active`."""
         found: list[Piece] = []
         devices = sum(each.devices for each in active if each.user == "ada")
         while devices < VISION_DEVICES:

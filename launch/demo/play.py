@@ -1,10 +1,10 @@
 """
-The play: only the submissions are scripted. What happens then is the bastion's doing.
+The play: only the submissions are scripted. The bastion does the rest.
 
-ada's project has half of sixteen devices and takes them all: one job within its share, one that
-borrows. Then lin's project asks for its own half. The borrower gets notice, saves its state and
-stops; lin's job runs; the borrower comes back and goes on from where it was. A fourth job waits
-meanwhile, says why, and fails on purpose. In the end everything is checked.
+ada's project owns half of sixteen devices and uses all of them: one job within its share, one that
+borrows. Then lin's project asks for its own half. The borrower gets its notice, saves its state and
+stops. lin's job runs. The borrower starts again and resumes. A fourth job waits in the meantime,
+with its reason, and fails on purpose. At the end all results are checked.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from launch.screen.render import Output
 
 WORK = Path(__file__).parent / "work"
 LIMIT_S = 80.0
-"""The demo takes about a quarter of it; beyond it something is wrong."""
+"""The demo takes about 25 % of it; beyond it something is wrong."""
 BOUND_S = 18.0
-"""How soon a job within its share must run: min_runtime_s + max_grace_s of the quota file, and 5 s
-for a cycle and a start on a busy machine."""
+"""The time in which a job within its share must run: min_runtime_s + max_grace_s of the quota file,
+and 5 s for a cycle and a start on a busy machine."""
 MEANT_CODE = 3
-"""What the last job fails with, so that a failure is seen too."""
+"""The exit code of the last job, which shows a failure."""
 
 
 class Play:
@@ -45,8 +45,8 @@ class Play:
     The demo while it runs.
 
     Args:
-        stage: Where.
-        screen: What the audience sees.
+        stage: The bucket and the bastion.
+        screen: The output.
     """
 
     def __init__(self, stage: Stage, screen: Screen) -> None:
@@ -63,7 +63,7 @@ class Play:
 
     def run(self) -> None:
         """
-        Play it all.
+        Run the whole demo.
 
         Raises:
             StageError: Something took too long.
@@ -89,7 +89,7 @@ class Play:
         """Return the results that differ from the expected ones."""
         jobs, log = self.jobs, self._log("extra")
         checks = (
-            (jobs["base"].preemptions == 0, "base was within its share and was preempted"),
+            (jobs["base"].preemptions == 0, "base was preempted although it was within its share"),
             (jobs["base"].state == "succeeded", "base did not succeed"),
             (jobs["extra"].preemptions >= 1, "extra was not preempted"),
             ("told to stop: saved step" in log, "extra got no notice before it was stopped"),
@@ -108,25 +108,25 @@ class Play:
             code = exits.of_job(job)
             say(f"{job.name:<8} {job.state:<10} bastion wait exits {code:<3} {job.text}")
         extra = self.jobs["extra"].id
-        say(f"everything lies in {stage.bucket}, readable with cat:")
+        say(f"everything is in {stage.bucket}, readable with cat:")
         for place, meaning in (
-            (layout.result("vision", extra), "how it ended, every attempt"),
-            (layout.job_logs("vision", extra), "what it printed, attempt by attempt"),
+            (layout.result("vision", extra), "the result of extra and its attempts"),
+            (layout.job_logs("vision", extra), "the output of extra, by attempt"),
             (layout.ROOT, "the state of the bastion"),
-            (layout.QUOTA, "who may hold how much"),
+            (layout.QUOTA, "the quota file"),
         ):
             say(f"  {place:<52} {meaning}")
-        say("next (they work while the bastion is down):")
-        # `make demo` installs into a folder of its own, which is in no PATH.
+        say("next commands (they work while the bastion is down):")
+        # `make demo` installs into its own folder, which is not in PATH.
         program = "bastion" if shutil.which("bastion") else f"{Path(sys.executable).parent}/bastion"
         for verb in ("list --all", f"events {extra}", f"logs {extra} --attempt=all"):
             say(f"  {program} {verb} --root={stage.url}")
-        say("a page that shows all of it:")
+        say("to see everything on a web page:")
         say(f"  {program} web --open --root={stage.url}")
 
     def go_on(self) -> None:
         """
-        Submit jobs of both projects without an end, for those who look at the page.
+        Submit jobs of both projects endlessly, for people who look at the page.
 
         Raises:
             BastionError: Something went wrong.
@@ -145,7 +145,7 @@ class Play:
             self._clock.sleep(1.0)
 
     def _show_devices(self) -> None:
-        """Make up what the devices do now, about once a second."""
+        """Update the simulated use of the devices, about once per second."""
         now = self._clock.wall()
         if now - self._shown_at < 1.0:
             return
@@ -164,7 +164,7 @@ class Play:
         )
 
     def _look(self) -> dict[str, JobView]:
-        """Return every job as it is now; print changes and the output of `extra`."""
+        """Return the current state of every job; print changes and the output of `extra`."""
         for name, handle in self._handles.items():
             self.jobs[name] = handle.status().jobs[0]
         self._screen.jobs(tuple(self.jobs.values()))
@@ -212,12 +212,12 @@ def _queued_s(job: JobView) -> float:
 
 def play(folder: str, out: Output, *, web: bool = False) -> int:
     """
-    Play the demo in `folder` (empty: a new temporary one); return 0 if all results are right.
+    Run the demo in `folder` (empty: a new temporary one); return 0 if all results are right.
 
-    With `web`, a page shows it meanwhile, and goes on until Ctrl-C.
+    With `web`, a page shows it, and new jobs are submitted until Ctrl-C.
 
     Raises:
-        BastionError: It could not be played.
+        BastionError: It could not run.
     """
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="bastion-demo-"))
     clock = SystemClock()
@@ -229,7 +229,7 @@ def play(folder: str, out: Output, *, web: bool = False) -> int:
         address = ending.enter_context(stage.page()) if web else ""
         ending.callback(_hear_no_more)
         if address:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: in good order
+            for number in (signal.SIGTERM, signal.SIGHUP):  # same as Ctrl-C: shut down cleanly
                 signal.signal(number, signal.default_int_handler)
             screen.tell(f"the page is {address}")
             webbrowser.open(address)
@@ -239,29 +239,29 @@ def play(folder: str, out: Output, *, web: bool = False) -> int:
         for problem in problems:
             screen.say(f"wrong: {problem}", color="red")
         if not problems:
-            screen.tell("a share was guaranteed, lent, reclaimed and given back; nothing was lost")
+            screen.tell("a share was guaranteed, lent, reclaimed and lent again; nothing was lost")
         if address:
-            screen.tell("both projects go on submitting jobs; what the devices do is made up")
-            screen.tell(f"the page is {address}; Ctrl-C ends it, the jobs and the bastion")
+            screen.tell("both projects keep submitting jobs; the use of the devices is simulated")
+            screen.tell(f"the page is {address}; Ctrl-C stops it, the jobs and the bastion")
             with suppress(KeyboardInterrupt):
                 running.go_on()
-            screen.tell("ending the jobs, the bastion and the page")
+            screen.tell("stopping the jobs, the bastion and the page")
     return exits.FAILED if problems else exits.OK
 
 
 def _hear_no_more() -> None:
-    """Let no second Ctrl-C interrupt the end: it would leave processes behind."""
+    """Ignore a second Ctrl-C during the shutdown: it would leave processes behind."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _played(stage: Stage, screen: Screen) -> tuple[Play, list[str]]:
-    """The play once it has ended, and the results that are wrong."""
+    """Run the play; return it and the wrong results."""
     running = Play(stage, screen)
     try:
         running.run()
     except BastionError as error:
         raise StageError(error.message, hint=f"its log is {stage.log}") from error
     problems = running.problems()
-    screen.tell("all ended")
+    screen.tell("all jobs ended")
     return running, problems

@@ -1,4 +1,4 @@
-"""The output of the demo: a line for every change, and on a terminal a live table."""
+"""The output of the demo: a line per change, and a live table on a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Screen:
     Prints the demo.
 
     Args:
-        out: How this command prints.
+        out: The output of this command.
         clock: The clock for the times in the lines.
     """
 
@@ -35,7 +35,7 @@ class Screen:
 
     @contextmanager
     def open(self) -> Iterator[Screen]:
-        """Draw the table below the lines while inside, where this is a terminal."""
+        """On a terminal, draw the table below the lines while inside."""
         if not self._out.terminal:
             yield self
             return
@@ -56,7 +56,7 @@ class Screen:
             print(line, flush=True)
 
     def tell(self, text: str) -> None:
-        """Print a line of the story: what happens now, and what to expect."""
+        """Print a line that explains what happens now."""
         self.say(text, color="bold")
 
     def jobs(self, jobs: Sequence[JobView]) -> None:
@@ -75,7 +75,7 @@ class Screen:
         table = Table(box=None, pad_edge=False)
         for title in ("JOB", "PROJECT", "RESOURCES", "STATE", "CLASS", "ATTEMPT", "MACHINES"):
             table.add_column(title, no_wrap=True)
-        table.add_column("WHY")  # the one column that gives way where the terminal is narrow
+        table.add_column("WHY")  # the only column that shrinks on a narrow terminal
         for job in self._shown:
             color = STATE_COLORS.get(job.state, "")
             table.add_row(

@@ -1,8 +1,8 @@
 """
-The stage of the demo: a folder as the bucket, two files of an admin, and a bastion.
+The stage of the demo: a folder as the bucket, the two files of an admin, and a bastion.
 
-The bastion is a process of its own, started as a user would start it. Everything that is started
-here is stopped here: the bastion by its process, the machines by their provider.
+The bastion is a separate process, started as a user would start it. Everything that is started here
+is stopped here: the bastion by its process, the machines by their provider.
 """
 
 from __future__ import annotations
@@ -39,40 +39,40 @@ h100 = 0.5
 h100 = 0.5
 
 [scheduler]
-min_runtime_s = 3      # a borrower runs this long before it may be preempted
+min_runtime_s = 3      # a borrower runs this long before it can be preempted
 grace_s = 10           # from the notice to the kill
 max_grace_s = 10
 """
 CONFIG = """\
 [pools.laptop]
 provider = "local"
-resources = { h100 = 8, cpu = 16 }   # declared, not real: any machine will do
+resources = { h100 = 8, cpu = 16 }   # declared, not real: works on any machine
 count = 2
-price = 55.04                        # an hour of one machine, so that use has a cost
-idle_warning = "60s"                 # tell of jobs whose devices idle for longer
+price = 55.04                        # per hour of one machine, so that use has a cost
+idle_warning = "60s"                 # report jobs whose devices idle for longer
 """
 STOP_S = 20.0
 
 
 class StageError(BastionError):
-    """The demo cannot go on; the message says why."""
+    """The demo cannot continue; the message says why."""
 
 
 class Stage:
     """
-    Where the demo plays.
+    The place of the demo.
 
     Args:
-        folder: New or empty; everything of the demo is kept in it.
+        folder: A new or empty folder, for everything that the demo writes.
         clock: For waiting.
 
     Raises:
-        StageError: There is something else in the folder.
+        StageError: The folder is not empty.
     """
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         if folder.exists() and any(folder.iterdir()):
-            raise StageError(f"{folder} is not empty", hint="name a new folder, or none at all")
+            raise StageError(f"{folder} is not empty", hint="name a new folder, or omit --root")
         self.folder = folder
         self._clock = clock
         self.bucket = folder / "bucket"
@@ -97,7 +97,7 @@ class Stage:
 
     @contextmanager
     def bastion(self) -> Iterator[subprocess.Popen[bytes]]:
-        """A bastion that serves the bucket; it and its machines are stopped at the end."""
+        """Run a bastion for the bucket; it and its machines are stopped at the end."""
         words = ["serve", f"--root={self.url}", f"--machines_dir={self.machines}", "--name=demo"]
         process = self._started(words, self.log)
         try:
@@ -109,10 +109,10 @@ class Stage:
     @contextmanager
     def page(self) -> Iterator[str]:
         """
-        The address of a page over the bucket; its server is stopped at the end.
+        Serve pages about the bucket and yield their address; stop at the end.
 
         Raises:
-            StageError: It does not start.
+            StageError: The server does not start.
         """
         log = self.folder / "web.log"
         process = self._started(["web", f"--root={self.url}", "--port=0"], log)
@@ -130,7 +130,7 @@ class Stage:
         return found[0]
 
     def _started(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-        """A process of our own command, with all its output in `log`."""
+        """Start a process of our own command, with its output in `log`."""
         with log.open("wb") as file:
             return subprocess.Popen(
                 own_program("bastion.command", *words),
@@ -142,7 +142,7 @@ class Stage:
             )
 
     def _environment(self) -> dict[str, str]:
-        """Return variables with which the process finds this very Bastion, installed or not."""
+        """Return an environment in which the process finds this Bastion, installed or not."""
         here = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
         return dict(os.environ, PYTHONPATH=path, BASTION_DEVICE_FILE=self.devices.setting)

@@ -35,7 +35,7 @@ _FLAGS = {
     ("sstat", "-j --jobs"): "show JOB",
     ("sprio", "-j --jobs"): "why JOB",
 }
-"""By command and the names of a flag: ours, whose last word in capitals is the flag's value."""
+"""Our command by theirs and the names of a flag; its last word is the place of the value."""
 _FLAG = {
     (command, name): ours for (command, names), ours in _FLAGS.items() for name in names.split()
 }

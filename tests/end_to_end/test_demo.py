@@ -77,7 +77,7 @@ def test_the_demo_with_a_page_goes_on_until_it_is_ended(
             start_new_session=True,
         )
     try:
-        until(lambda: "Ctrl-C ends it" in log.read_text(), "the play ends", timeout_s=90)
+        until(lambda: "Ctrl-C stops it" in log.read_text(), "the play ends", timeout_s=90)
         (address,) = set(re.findall(r"http://[^;\s]+", log.read_text()))
         client = Client((folder / "bucket").as_uri(), user="ada")
 

@@ -369,7 +369,7 @@ def test_the_demo_serves_its_page_until_it_is_interrupted(tmp_path: Path) -> Non
             env=dict(os.environ, HOME=str(tmp_path), BROWSER="true"),
         )
     try:
-        until(lambda: "Ctrl-C ends it" in log.read_text(), "the demo has ended", timeout_s=120)
+        until(lambda: "Ctrl-C stops it" in log.read_text(), "the demo has ended", timeout_s=120)
         place = log.read_text().rpartition("the page is ")[2].partition(";")[0]
 
         def is_marked() -> bool:

@@ -391,10 +391,10 @@ def _furnish(folder: Path, units: Mapping[str, int]) -> None:
 
     shared = _shared(units)
     files = {
-        layout.CONFIG: "# Where machines come from: bastion help config-file\n"
+        layout.CONFIG: "# Pools of machines: bastion help config-file\n"
         '[pools.here]\nprovider = "local"\n'
         f"resources = {{ {', '.join(f'{name} = {n}' for name, n in units.items())} }}\ncount = 1\n",
-        layout.QUOTA: "# Who may hold how much: bastion help quota-file\n"
+        layout.QUOTA: "# Shares of projects: bastion help quota-file\n"
         '[toml-schema]\nversion = "1"\n\n[total_resources]\n'
         + "".join(f"{name} = {n}\n" for name, n in shared.items())
         + '\n[project_membership]\ndefault = [".*"]\n\n[project_resources.default]\n'

@@ -1,4 +1,4 @@
-"""`bastion exec`: a command beside the processes of a running job."""
+"""`bastion exec`: run a command inside a running job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machines of this host that serve one bucket, as `bastion up` and `bastion down` see them."""
+"""The local machines of one bucket on this host, for `bastion up` and `bastion down`."""
 
 from __future__ import annotations
 

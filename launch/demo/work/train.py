@@ -1,8 +1,8 @@
 """
 Fit a line to points by gradient descent, the way a job on shared machines should.
 
-It saves its state now and then and when it is told to stop; the next start goes on from there.
-Nothing but the standard library: what it needs of Bastion is in variables and plain files.
+It saves its state regularly and when it is told to stop; the next start resumes from there. It uses
+only the standard library: everything that it needs from Bastion is in variables and plain files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ told = threading.Event()
 
 
 def main() -> int:
-    """Train until done or told to stop; the exit code."""
+    """Train until done or told to stop; return the exit code."""
     signal.signal(signal.SIGTERM, lambda *_: told.set())
     flags = parse_flags()
     step, slope, offset = load()
@@ -42,22 +42,26 @@ def main() -> int:
 
 
 def parse_flags() -> argparse.Namespace:
-    """What the job was submitted with."""
-    parser = argparse.ArgumentParser(description="Fit a line; stop and resume at will.")
-    parser.add_argument("--steps", type=int, default=100, help="in all, earlier starts included")
-    parser.add_argument("--step_seconds", type=float, default=0.1, help="pause in each step")
+    """Return the flags of the job."""
+    parser = argparse.ArgumentParser(
+        description="Fit a line; can be stopped and resumed at any time."
+    )
+    parser.add_argument(
+        "--steps", type=int, default=100, help="total number of steps, including earlier starts"
+    )
+    parser.add_argument("--step_seconds", type=float, default=0.1, help="pause per step")
     parser.add_argument("--save_every", type=int, default=10, help="steps between checkpoints")
-    parser.add_argument("--exit_code", type=int, default=0, help="what to end with")
+    parser.add_argument("--exit_code", type=int, default=0, help="exit code at the end")
     return parser.parse_args()
 
 
 def checkpoint() -> Path:
-    """Where the state lies from one attempt to the next."""
+    """Return the file that keeps the state between attempts."""
     return Path(os.environ.get("BASTION_OUTPUT_DIR", ".")) / "checkpoint.json"
 
 
 def load() -> tuple[int, float, float]:
-    """Step, slope and offset to go on from."""
+    """Return the step, slope and offset to resume from."""
     if not checkpoint().exists():
         return 0, 0.0, 0.0
     step, slope, offset = json.loads(checkpoint().read_text())
@@ -66,7 +70,7 @@ def load() -> tuple[int, float, float]:
 
 
 def save(step: int, slope: float, offset: float) -> None:
-    """Write the state whole, then tell Bastion that it is safe."""
+    """Write the state atomically, then tell Bastion that it is saved."""
     new = checkpoint().with_suffix(".new")
     new.write_text(json.dumps([step, slope, offset]))
     new.replace(checkpoint())
@@ -75,7 +79,7 @@ def save(step: int, slope: float, offset: float) -> None:
 
 
 def descend(slope: float, offset: float) -> tuple[float, float]:
-    """One step of gradient descent."""
+    """Do one step of gradient descent."""
     errors = [(slope * x + offset - y, x) for x, y in POINTS]
     by_slope = sum(error * x for error, x in errors) / len(errors)
     by_offset = sum(error for error, _ in errors) / len(errors)
@@ -83,7 +87,7 @@ def descend(slope: float, offset: float) -> tuple[float, float]:
 
 
 def loss(slope: float, offset: float) -> float:
-    """Mean squared error."""
+    """Return the mean squared error."""
     return sum((slope * x + offset - y) ** 2 for x, y in POINTS) / len(POINTS)
 
 
