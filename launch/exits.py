@@ -19,6 +19,7 @@ NOT_FOUND = 103
 REFUSED = 104
 IN_DOUBT = 105
 """The request may have been accepted: a script must check before it submits again."""
+CHANGES = 106
 WAIT_TIMED_OUT = 124
 """Same as timeout(1)."""
 DETACHED = 130
@@ -36,6 +37,7 @@ MEANINGS = {
     NOT_FOUND: "not found: a job, a task or a machine",
     REFUSED: "the bastion refused the request; for --dry_run: it would refuse it",
     IN_DOUBT: "the request may have been accepted; the hint says how to check",
+    CHANGES: "quota diff --exit_code: the file would change something",
     WAIT_TIMED_OUT: "the wait timed out; nothing was stopped",
     DETACHED: "Ctrl-C: detached; the job continues",
     BROKEN_PIPE: "the reader of the output closed it",

@@ -275,6 +275,7 @@ NEEDS_VALUE = {
 
 OF_LISTS = {
     **dict.fromkeys(("-t", "--states"), "--state=STATE"),
+    "--all_users": "omit it: the list has the jobs of all users",
     "-j": "omit it: for one job, bastion show JOB",
 }
 """What others call a flag of a list of jobs; for one job `-t` is its time limit."""

@@ -42,6 +42,8 @@ _OF_A_JOB = ("-n", "--name", "--job", "--jobs", "--job_name")
 _SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
 """The similarity for a suggestion: `submti` is like `submit`, `resume` is not like `restore`."""
+_FEW = 3
+"""The most flags that a hint names."""
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -97,10 +99,8 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str])
         return f"use {ours}"
     if name in _OF_A_JOB and any(action.dest == "job" for action in parser._actions):
         return f"omit it: give the job alone, {parser.prog} JOB"
-    import difflib
-
-    known = {
-        option.lstrip("-"): option  # all flags have dashes, so these do not count as similarity
+    known = [
+        option.lstrip("-")  # all flags have dashes, so these do not count as similarity
         for action in parser._actions
         if action.help != argparse.SUPPRESS
         for option in action.option_strings
@@ -111,8 +111,37 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str])
     )  # the unknown words do not include a value after a space
     if "resources" in known and _DEVICE.fullmatch(kind):
         return f"to ask for a type of device: --resources={kind}={_number(name, typed)}"
-    near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
-    return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
+    meant = _alike(name.lstrip("-"), [each for each in known if len(each) > 1])
+    told = " or ".join(f"--{each}" for each in meant)
+    return f"did you mean {told}?" if meant else f"{parser.prog} --help"
+
+
+def _alike(name: str, known: Sequence[str]) -> list[str]:
+    """
+    Return the flag spelled most like `name`, or else the one whose words it begins with.
+
+    Or else the few that have all of its words. A negated flag only suggests negated ones.
+    """
+    import difflib
+
+    known = [each for each in known if _is_negated(each) == _is_negated(name)]
+    if near := difflib.get_close_matches(name, known, n=1, cutoff=_NEAR):
+        return near
+    words = _words(name)
+    begun = [each for each in known if words[: len(own := _words(each))] == own]
+    if begun:
+        return [max(begun, key=len)]
+    having = [each for each in known if set(words) <= set(_words(each))]
+    return having if len(having) <= _FEW else []
+
+
+def _is_negated(name: str) -> bool:
+    return _words(name)[0] in ("no", "not")
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a flag, in the singular."""
+    return [word.removesuffix("s") for word in name.lower().replace("-", "_").split("_")]
 
 
 def _number(flag: str, words: Sequence[str]) -> str:

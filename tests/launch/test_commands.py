@@ -639,7 +639,7 @@ def test_a_script_may_ask_whether_a_quota_file_changes_anything(
     assert run("quota", "diff", str(other)).code == 0
     refused = run("quota", "apply", str(other), "--exit_code")
     assert refused.code == 2
-    assert "error: quota apply: --exit_code is of quota diff FILE alone" in refused.err
+    assert "error: quota apply: only quota diff FILE takes --exit_code" in refused.err
     assert run("quota", "diff", str(other), "--exit_code", "--replay=1d").code == 2
 
 

@@ -44,7 +44,7 @@ def register(verbs: Verbs) -> None:
         metavar="TIME",
     )
     switch(
-        parser, "--exit_code", f"diff: exit with {exits.CHANGES} where the file changes anything"
+        parser, "--exit_code", f"diff: exit with {exits.CHANGES} if the file would change anything"
     )
 
 
@@ -52,6 +52,12 @@ def quota(args: argparse.Namespace) -> int:
     """`bastion quota ACTION [FILE]`."""
     if args.replay and args.action != "diff":
         raise UsageError(f"quota {args.action}: only diff takes --replay")
+    if args.exit_code and (args.action != "diff" or args.replay):
+        other = "diff --replay" if args.action == "diff" else args.action
+        raise UsageError(
+            f"quota {other}: only quota diff FILE takes --exit_code",
+            hint="bastion quota diff new.toml --exit_code",
+        )
     if args.action in ("check", "diff", "apply") and not args.file:
         raise UsageError(
             f"quota {args.action}: no file given", hint=f"bastion quota {args.action} new.toml"

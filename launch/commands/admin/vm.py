@@ -39,12 +39,17 @@ def register(verbs: Verbs) -> None:
     )
     _add_name(create)
     _add_what(create)
+    _add_shape(create)
     text(create, "--quota_file", "quota file to put into the bucket first", metavar="FILE")
     upgrade = verbs.add(
         "upgrade",
         renew,
-        text="Replaces the running version with this program's, or with --image. Jobs continue"
-        " while the bastion is down for a minute or two.",
+        text=(
+            "Replaces the running version with this program's, or with --image. Jobs continue while"
+            " the bastion is down for a minute or two. Settings without a flag stay as they are:"
+            " the image, the URL of the quota file, metrics. If the command is interrupted, the VM"
+            " may be off: run it again."
+        ),
         example="bastion upgrade --name=shared-bastion --zone=us-central1-a",
     )
     _add_name(upgrade)
@@ -74,21 +79,25 @@ def _add_what(parser: Parser) -> None:
         "container image of this program; without a tag, NAME is its tag (default: the wheel)",
         metavar="REF",
     )
-    identity = "service account or instance profile of the VM"
-    text(parser, "--identity", identity, metavar="ACCOUNT")
-    text(parser, "--machine_type", "VM type (default: e2-small or t3.small)", metavar="TYPE")
     text(
         parser,
         "--quota_url",
         "URL of a quota file outside the bucket, such as gs://PRIVATE/q.toml",
         metavar="URL",
     )
-    text(parser, "--network", "network (Google Cloud) or security group (AWS)", metavar="NAME")
-    text(parser, "--subnet", "subnet (default: the zone's)", metavar="NAME")
-    number(parser, "--disk", "disk size in GiB", default=20)
     number(parser, "--metrics_port", "serve Prometheus metrics on this port")
     host = "address to serve metrics on (default: 127.0.0.1)"
     text(parser, "--metrics_host", host, metavar="ADDRESS")
+
+
+def _add_shape(parser: Parser) -> None:
+    """Add the flags that a VM is created with and keeps."""
+    identity = "service account or instance profile of the VM"
+    text(parser, "--identity", identity, metavar="ACCOUNT")
+    text(parser, "--machine_type", "VM type (default: e2-small or t3.small)", metavar="TYPE")
+    text(parser, "--network", "network (Google Cloud) or security group (AWS)", metavar="NAME")
+    text(parser, "--subnet", "subnet (default: the zone's)", metavar="NAME")
+    number(parser, "--disk", "disk size in GiB", default=20)
 
 
 def make(args: argparse.Namespace) -> int:
@@ -165,7 +174,7 @@ def _named(session: Session) -> BastionVm:
 
 
 def _described(session: Session) -> BastionVm:
-    """Return the VM that the flags describe."""
+    """Return the VM with what it runs, as the flags describe it."""
     args = session.args
     return replace(
         _named(session),

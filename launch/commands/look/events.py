@@ -94,7 +94,12 @@ def _tell_wait(session: Session, events: Sequence[EventView]) -> None:
 
 
 def _waits(events: Iterable[EventView], *, now: float) -> list[_Wait]:
-    """Return every wait in the queue that ended with a start, or has not ended."""
+    """
+    Return every wait in the queue that ended with a start, or has not ended.
+
+    The tasks of an array join the queue with it. The array waits until one of its tasks has
+    started; no event says how long the other tasks wait after that.
+    """
     from bastion.client.look.views import ENDED
     from bastion.spec import tasks_of_id
 

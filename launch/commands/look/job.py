@@ -94,6 +94,7 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("submitted", out.moment(job.submitted_at)),
             ("queued since", _queued(job, out)),
             ("started", out.moment(job.started_at) if job.started_at else ""),
+            ("waited", job.waited),
             ("expected start", _start(job, session)),
             ("ended", out.moment(job.ended_at) if job.ended_at else ""),
             ("reported", _reported(job.report)),
@@ -216,9 +217,9 @@ def _tell_why(session: Session, why: Why) -> None:
         rest = f": {GONE}"
     lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}{rest}"]
     if why.quota_problem:
-        lines.append(
-            f"the newest quota file is invalid; the last valid one is in force: {why.quota_problem}"
-        )
+        newest = "the newest quota file is invalid; the last valid one is in force"
+        in_force = newest if why.has_quota else "no quota file is in force"
+        lines.append(f"{in_force}: {why.quota_problem}")
     if start := _start(why, session):
         lines.append(f"expected start: {start}")
     write_lines([part for line in lines for part in out.prose(line)])

@@ -50,6 +50,8 @@ def test_everything_that_would_happen_has_a_line() -> None:
     assert third.startswith("c would be refused: ")
     assert rest == [
         "old would be preempted for b",
+        "big would be preempted: maintenance begins in 30s: everything",
+        "long would be stopped in 1h for maintenance: gpu from 8 to 9: drivers",
         "low would borrow, and would no longer be within its project's share",
         "high would be within its project's share",
     ]
