@@ -105,7 +105,7 @@ def show_pools(args: argparse.Namespace) -> int:
     for lacks in view.shortages:
         wait = span(max(0.0, lacks.until - view.as_of))
         where = f"{lacks.pool}, zone {lacks.zone}" if lacks.zone else lacks.pool
-        note(f"{where}: {lacks.why}: {lacks.said}; next attempt in {wait}")
+        note(f"{where}: {lacks.why}: {lacks.said}; next try in {wait}")
     for problem in problems:
         note(f"problem: {problem}")
     if not session.is_quiet:
