@@ -43,8 +43,8 @@ class SpecError(BastionError, ValueError):
     The user's input is wrong (also a ValueError, so that pydantic collects several).
 
     Args:
-        problems: Every problem found, each beginning with the path of its field. Of one of more
-            than 1,000 characters the middle is left out.
+        problems: Every problem found, each beginning with the path of its field. Problems longer
+            than 1,000 characters are cut in the middle.
     """
 
     def __init__(self, *problems: str, hint: str = "") -> None:

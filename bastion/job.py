@@ -207,7 +207,7 @@ class HostState:
     unkept: str = ""
     """Why the last attempt to keep its output failed; empty if it succeeded."""
     unsent: str = ""
-    """Why its log was not sent when that was last tried; empty where that is not known."""
+    """Why its log was not sent at the last try; empty if unknown."""
     hold: Hold | None = None
     limit_s: float | None = None
     """The revised `max_runtime` of its last instruction; None while the spec's limit holds."""

@@ -148,13 +148,13 @@ class Machine:
     created_at: float = 0.0
     """When the commit allocated it."""
     made_at: float | None = None
-    """When a list first showed that it exists, or that its boot begins; None before."""
+    """When a list first showed that it exists, or that its boot starts; None before."""
     account: str = ""
     """The account or project in which a listing showed it; empty if its provider has none."""
     waits: str = ""
     """
-    Why its provider keeps the request for it or, of one that is made, what is still done in it
-    before it boots; in the provider's words, empty if it waits for nothing.
+    Why its provider keeps the request for it or, once it is created, what must still be done before
+    it boots. In the provider's words; empty if it waits for nothing.
     """
     stuck: str = ""
     """Why its agent, which has never started, does not start; empty if unknown."""

@@ -68,7 +68,7 @@ class Seen:
     waits: str = ""
     """Why the provider keeps its request waiting, so that nothing exists yet; else empty."""
     prepares: str = ""
-    """What its provider still does in it, as pulling its image; its boot begins after that."""
+    """What its provider still does in it, such as pulling its image; its boot starts after that."""
     stuck: str = ""
     """Why its agent, which has never started, does not start; its boot can still become overdue."""
     odd: str = ""
@@ -275,9 +275,10 @@ def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine
     Quarantine a machine that is silent if no provider can report it as gone.
 
     Return None once its permit has certainly expired, so that none of our processes runs there. A
-    permit counts from a bell that has landed, so it expires no later than `permit_s` after the
-    bastion saw the last one. What its provider queues, or has just made, is not silent yet: one
-    whose agent has not come is given up once its boot is overdue, as long as that may take.
+    permit counts from a bell that has arrived, so it expires no later than `permit_s` after the
+    bastion saw the last one. A machine that its provider queues, or has just created, is not silent
+    yet: if its agent has not reported, it is given up once its boot is overdue, however long that
+    takes.
     """
     began_at = max(machine.created_at, machine.made_at or 0.0, steady_since)
     silent_s = now - max(machine.heard_at, began_at)

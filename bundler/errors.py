@@ -25,8 +25,8 @@ class InvalidCodeError(BundleError, ValueError):
     A user's value about code is wrong (a ValueError too, so that pydantic collects several).
 
     Args:
-        problems: Every problem found, each beginning with the name of its field. Of one of more
-            than 1,000 characters the middle is left out.
+        problems: Every problem found, each beginning with the name of its field. Problems longer
+            than 1,000 characters are shortened in the middle.
     """
 
     def __init__(self, *problems: str, hint: str = "") -> None:

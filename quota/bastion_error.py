@@ -14,15 +14,15 @@ _E = TypeVar("_E", bound=Exception)
 
 _MOST, _BEGIN, _END = 1000, 600, 250
 """
-Characters of a problem, and how many stay of a longer one: at its begin the field, at its end what
-is allowed.
+The most characters of a problem, and how many are kept of a longer one: the field at its start and
+what is allowed at its end.
 
-A sentence that was cut has room for the name of a file before it, and is not cut again.
+A shortened sentence has room for the name of a file before it, and is not shortened again.
 """
 
 
 def shortened(problem: str) -> str:
-    """`problem` with the middle left out where it is long, as it is with a value of megabytes."""
+    """Return `problem`, shortened in the middle if it is long, as with megabytes of text."""
     if len(problem) <= _MOST:
         return problem
     left_out = len(problem) - _BEGIN - _END

@@ -102,12 +102,12 @@ class Errands:
         return failed is None or now >= failed[0]
 
     def is_wanted(self, key: str) -> bool:
-        """Whether a sender of the errand `key` still waits for it; asked on its own thread."""
+        """Whether a sender of the errand `key` still waits for it; called on its thread."""
         errand = self._then.get(key)
         return errand is None or any(waits() for waits in errand.wanted_by)
 
     def trouble(self, key: str) -> str:
-        """Why the store refused the errand `key` when it was last tried; empty if it did not."""
+        """Return why the store refused the errand `key` at its last try; empty if it did not."""
         return self._troubles.get(key, "")
 
     def send(

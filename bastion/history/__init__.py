@@ -5,12 +5,10 @@ The input is sealed events, the output rows. Read `attempt_row` first (the colum
 `sealed_log` (the source of rows) and `ended_attempts` of `record` (all rows, from any place).
 DuckDB is imported only if it is used: reading rows of the last days does not need it.
 
-DuckDB is imported where it is used: reading rows of the last days needs none.
-
-`ended_attempt` makes a row of an attempt, with what `prices` and `launched_code` say; `tables` are
-all tables and the rows that an event adds. `compaction` makes files of them (`parquet`), and
-`coverage` says which rows count. `record` is the record of one bucket, `ask/` questions to it, and
-`interruption` signals while one is answered.
+`ended_attempt` turns an attempt into a row, with data from `prices` and `launched_code`; `tables`
+are all tables and the rows that an event adds. `compaction` turns them into files (`parquet`), and
+`coverage` says which rows count. `record` is the record of one bucket, `ask/` queries it, and
+`interruption` handles signals during a query.
 """
 
 from bastion.history.attempt_row import COLUMNS, AttemptRow, Column, attempt_row

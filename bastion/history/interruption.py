@@ -1,4 +1,4 @@
-"""Signals while DuckDB works on a question: Ctrl-C, and what ends the process."""
+"""Signals while DuckDB runs a query: Ctrl-C, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 @contextmanager
 def interruptible(connection: DuckDBPyConnection) -> Iterator[None]:
     """
-    Let SIGINT immediately end what `connection` does; then its handler is called as usual.
+    Let SIGINT, SIGTERM and SIGHUP immediately end what `connection` does.
 
-    The same of SIGTERM and SIGHUP. DuckDB looks for signals, too, but only ends once its threads
-    have done all that they were asked for. Nothing is changed outside the main thread, which alone
-    gets signals, and of a signal that has no handler.
+    The signal's handler is then called as usual. DuckDB also checks for signals, but ends only
+    after its threads have completed all their work. Nothing changes outside the main thread, which
+    alone gets signals, or for a signal without a handler.
     """
     with ExitStack() as handlers:
         if current_thread() is main_thread():
@@ -54,11 +54,11 @@ def _interrupting(connection: DuckDBPyConnection, number: int) -> Iterator[None]
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
     """
-    A folder that is removed at the end, also where SIGTERM or SIGHUP ends the process.
+    A temporary folder that is also removed if SIGTERM or SIGHUP ends the process.
 
-    Either comes as KeyboardInterrupt, and ends the process once the folder is gone; a second one
-    ends it at once. Nothing is changed outside the main thread, and of a signal that has a handler
-    or is ignored.
+    The signal is raised as KeyboardInterrupt, and ends the process once the folder is gone; a
+    second one ends it immediately. Nothing changes outside the main thread, or for a signal that
+    has a handler or is ignored.
     """
     told: list[int] = []
 

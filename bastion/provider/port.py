@@ -43,7 +43,9 @@ class Listed:
     The provider's own words about the state, such as why it still waits; empty if it has none.
     """
     prepares: str = ""
-    """What is still done in it before it can boot, as pulling its image; empty if nothing is."""
+    """
+    What must still be done in it before it can boot, such as pulling its image; empty if nothing.
+    """
     stuck: str = ""
     """Why its agent, which has never started, does not start; empty if that is not known."""
     odd: str = ""

@@ -2,9 +2,9 @@
 Stored objects: their keys, their formats, and the two kinds of conditional writes.
 
 Read `root` first: the state, and the one loop that changes it. `register` is the other conditional
-write. `keys/` says where everything lies, `coding/` how it is written. What comes in is in
-`requests/` and `reports/`, the bucket's tables of the configuration in `settings/`, and its code in
-`code/`. `outlook` makes the scheduler's input of root, `tasks` the tasks of arrays in it;
-`standing` is until when a view is true, `maintenance` what closes machines in it, and
-`encoded_records` are bytes that are kept from one commit to the next.
+write. `keys/` says where every object is, and `coding/` how it is encoded. `requests/` and
+`reports/` have the incoming objects, `settings/` the tables of the configuration, and `code/` the
+bucket's code. `outlook` makes the scheduler's input from root, and `tasks` the tasks of the arrays
+in it. `standing` says how long a view is true, and `maintenance` what closes machines in it.
+`encoded_records` keeps encoded bytes from one commit to the next.
 """

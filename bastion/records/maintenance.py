@@ -1,7 +1,7 @@
 """
-Maintenance as a status tells it: the windows that are not over, and which machines they close.
+Maintenance in a status: the windows that are not over, and which machines they close.
 
-A window that has begun closes its machines in every view alike: nothing of them is free.
+A window that has begun closes its machines in every view: nothing of them is free.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def windows_left(status: Row, now: float) -> tuple[Window, ...]:
-    """The windows of `status` that are not over at `now`, the earliest first."""
+    """Return the windows of `status` that are not over at `now`, the earliest first."""
     written = [row for row in status.get("maintenance") or () if row["ends_at"] > now]
     written.sort(key=lambda row: float(row["starts_at"]))
     if not written:
@@ -36,7 +36,7 @@ def windows_left(status: Row, now: float) -> tuple[Window, ...]:
 
 
 def closed_rows(machines: Sequence[Row], windows: Iterable[Window], now: float) -> Sequence[Row]:
-    """`machines` of a published pool; `closed` of each has the window that closes it at `now`."""
+    """Return `machines` of a published pool; `closed` of each is the window open at `now`."""
     open_now = [window for window in windows if window.starts_at <= now < window.ends_at]
     return tuple(_closed_row(row, open_now) for row in machines) if open_now else machines
 

@@ -108,9 +108,9 @@ class Root:
     bucket: str = ""
     """The bucket's own name; empty only in an uncommitted root of an older schema."""
     address: str = ""
-    """Where it was last led: the bucket to which its machines report. Empty: not told yet."""
+    """Where it was last led: the bucket to which its machines report. Empty: not known yet."""
     build: str = ""
-    """The build of Bastion that leads, or led last: another may not read what it commits."""
+    """The build of Bastion that leads, or led last: another build may not be able to read it."""
     epoch: int
     seq: int
     now: float
@@ -235,10 +235,10 @@ class RootWriter:
 
     def keep_as_read(self, held: Held) -> None:
         """
-        Copy a root as it was read: the build that wrote it can restore that.
+        Keep a copy of root as it was read, so that the build that wrote it can restore it.
 
         Raises:
-            StoreError: The bucket is out of reach, or the write is in doubt.
+            StoreError: The bucket is unreachable, or the write is in doubt.
         """
         date = time.strftime("%Y-%m-%d", time.gmtime(held.root.now))
         with suppress(ConflictError):  # The hourly copy of this very commit.

@@ -32,7 +32,7 @@ class Outlook:
     """Of the jobs asked about, those that would wait."""
     refused: tuple[str, ...] = ()
     stops: tuple[tuple[str, str], ...] = ()
-    """(victim, preemptor or empty), now or at a time that would then be set."""
+    """(victim, preemptor or empty), now or at a time that would be set now."""
     demoted: tuple[str, ...] = ()
     """Running jobs that would no longer be within their project's share."""
     promoted: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ def _stops(plan: Plan) -> set[tuple[str, str]]:
 
 
 def _vacated(before: Plan, after: Plan) -> Iterator[tuple[str, MaintenanceStop]]:
-    """Yield what maintenance will stop in `after`, unless it does so `before` at the same time."""
+    """Yield what maintenance stops in `after`, unless it does so `before` at the same time."""
     for name, verdict in after.verdicts.items():
         stop = _maintenance_stop(verdict)
         if stop is not None and _maintenance_stop(before.verdicts.get(name)) != stop:

@@ -1,7 +1,7 @@
 """
 The bastion's own VM: one small machine in a cloud that only runs `bastion serve`.
 
-A `BastionVm` comes in, calls of the cloud go out. Read `bastion_vm` (what it is), `script` (what it
-runs at each boot), then `gce` and `ec2`, which make, start, stop, upgrade and delete it. `renewed`
-is what an upgrade keeps, and `open` chooses between the clouds.
+The input is a `BastionVm`, the output calls of the cloud. Read `bastion_vm` (what it is), `script`
+(what it runs at each boot), then `gce` and `ec2`, which create, start, stop, upgrade and delete it.
+`renewed` computes what an upgrade keeps, and `open` chooses between the clouds.
 """

@@ -114,7 +114,7 @@ class Ec2Vm:
         return vm
 
     def _script(self) -> str:
-        """The user data that it has."""
+        """Return its current user data."""
         answer = self._ask(
             "describe_instance_attribute",
             f"look at the script of {self._vm.name}",

@@ -38,9 +38,9 @@ class Vm(Protocol):
 
     def upgrade(self) -> BastionVm:
         """
-        Give it the newest script, start it anew, and return what it is now; jobs go on.
+        Give it the newest script, restart it, and return its new state; jobs keep running.
 
-        What this VM leaves out stays as it was: an image, where its quota file is, metrics.
+        Values that this VM leaves out are kept: an image, the place of its quota file, metrics.
 
         Raises:
             SpecError: It serves another bucket than this VM.

@@ -1,4 +1,4 @@
-"""What an upgrade keeps of the script that a VM has: all that nobody asked to change. Pure."""
+"""What an upgrade keeps of a VM's script: everything that was not explicitly changed. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _IMAGE = re.compile(r"^image=(\S+)$", re.MULTILINE)
 
 def renewed(vm: BastionVm, script: str) -> BastionVm:
     """
-    Return `vm` with what it leaves out as `script` says it, which the VM runs until now.
+    Return `vm`, with the values it leaves out taken from `script`, which the VM runs now.
 
     Raises:
-        SpecError: It serves another bucket, or nothing that this version understands.
+        SpecError: It serves another bucket, or this version cannot understand it.
     """
     words = _serve_words(script)
     if words is None:
@@ -46,7 +46,7 @@ def renewed(vm: BastionVm, script: str) -> BastionVm:
 
 
 def _serve_words(script: str) -> list[str] | None:
-    """The words of `bastion serve` in it."""
+    """Return the words of `bastion serve` in it."""
     said, container = _SAID.search(script), _IN_CONTAINER.search(script)
     words = shlex.split(container[1]) if container else []
     if said:

@@ -1,7 +1,7 @@
 """
-What an address may ask of a page, and a sentence on each thing that the page does not know.
+The query parameters of a page, and a sentence on each one that the page does not know.
 
-Such a thing changes nothing of what is shown, so the page says so.
+An unknown parameter changes nothing on the page, so the page says so.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from bastion.web.pages.usage import DAYS
 
 MOST_TOLD = 5
 _SHOWN = 60
-"""Characters of a name or a value that a sentence quotes."""
+"""The most characters of a name or a value that a sentence quotes."""
 _DIGITS = 15
 
 Check = Callable[[str], str]
-"""What is allowed instead of a value; empty where it is fine."""
+"""Returns what is allowed instead of a value; empty if the value is valid."""
 
 
 def _any(_: str) -> str:
@@ -63,11 +63,11 @@ JOB = LOG | {"find": _any}
 
 def unknown(asked: Sequence[tuple[str, str]], known: Mapping[str, Check]) -> list[str]:
     """
-    A sentence on each part of an address that is not known, given twice or no such value.
+    Return a sentence on each parameter that is unknown, repeated or invalid.
 
     Args:
-        asked: Its names and values, as they stand there.
-        known: The names that the page takes, each with the check of its values.
+        asked: The names and values in the address.
+        known: The parameters of the page, each with the check of its values.
     """
     told = list(_unknown(asked, known))
     more = len(told) - MOST_TOLD

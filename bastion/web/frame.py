@@ -63,7 +63,7 @@ def frame_of(
     user: str,
     unknown: Sequence[str] = (),
 ) -> Frame:
-    """The frame of the page at `path`; `unknown` is what its address asks for in vain."""
+    """Return the frame of the page at `path`; `unknown` lists its invalid parameters."""
     return Frame(
         look=look,
         version=version_of(look, uses),

@@ -11,7 +11,7 @@ class Problem:
     """
     One thing that is wrong; as text: `line 7: project_resources.p.v4: what is wrong`.
 
-    Of a long text the middle is left out.
+    A long text is shortened in the middle.
     """
 
     line: int

@@ -81,7 +81,7 @@ class HostEnd:
                 context.requests.forget(self._key, partial(self._forgotten, run))
 
     def _tell(self, run: HostRun) -> None:
-        """Report once why the log is not sent: the bastion does not wait for it for ever."""
+        """Report once why the log is not sent: the bastion does not wait for it forever."""
         why = run.logs.broken or run.logs.trouble
         if why and self._is_written and not self._is_told:
             self._is_told = True

@@ -165,7 +165,7 @@ class HostStart:
             raise
 
     def _waits(self) -> bool:
-        """Whether its set-up is still of use; asked on other threads."""
+        """Whether its setup is still needed; called on other threads."""
         return self._host.stage is Stage.SETTING_UP
 
     def _is_set_up(self, prepared: Prepared) -> None:

@@ -26,8 +26,8 @@ def unwell(home: str, shared: str = SHARED_MEMORY) -> str:
     """
     Return why this machine cannot start processes now, in a few words, or an empty string.
 
-    `shared` is the folder of shared memory. Data loaders and NCCL need it, and what was killed
-    leaves its files there, of which nobody can tell whose they are.
+    `shared` is the folder of shared memory. Data loaders and NCCL need it, and killed processes
+    leave files there whose owner is unknown.
     """
     return disk_trouble(home) or _shared_memory(shared) or _descriptors() or _memory()
 

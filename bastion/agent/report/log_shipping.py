@@ -102,7 +102,7 @@ class Shipping:
 
     @property
     def trouble(self) -> str:
-        """Why the store refused it when it was last sent; empty if it did not."""
+        """Return why the store refused it at the last try; empty if it did not."""
         return self._errands.trouble(f"logs {self._key}")
 
     def grew(self, process: int, size_bytes: int, now: float) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MAX_TURNS = 20
 """How often a launch of one idempotency key may be refused and submitted again."""
 _UNKNOWN = (": unknown field", "' is not a verb; the verbs are ")
-"""What a bastion says of what it does not know, and this client does."""
+"""How a bastion describes a key that it does not know, and that this client does."""
 _OLDER = "the bastion is of an older version than this client: leave that out, or upgrade it first"
 
 

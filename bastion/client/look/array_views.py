@@ -149,7 +149,7 @@ def part_of(array: JobView, tasks: Indices) -> JobView:
 
 
 def each_of(job: JobView) -> Iterator[str]:
-    """Return the id of `job`, or of every task if it stands for a part of an array."""
+    """Yield the id of `job`, or of every task if it stands for a part of an array."""
     tasks = tasks_of_id(job.id)
     if tasks is None:
         yield job.id

@@ -313,9 +313,9 @@ class Published(ViewReader):
         Yield events in order: sealed segments, then the events that root has not sealed yet.
 
         Args:
-            job: Only of this job, or this array and its tasks; empty: of all. To a task that has
-                not begun also happened what happened to its array.
-            since: Not before, in Unix seconds by the store's clock.
+            job: Only those of this job, or of this array and its tasks; empty: all. For a task that
+                has not started, the events of its array count as well.
+            since: The earliest time, in Unix seconds of the store's clock.
         """
         about = _About(job)
         # Root first: segments sealed after this read are in the list that follows.
@@ -337,7 +337,7 @@ class Published(ViewReader):
                 yield event
 
     def _segment(self, key: str, needle: bytes) -> Iterator[Any]:
-        """Yield the events of a segment with `needle` in them; unreadable lines are left out."""
+        """Yield the events of a segment that contain `needle`; unreadable lines are left out."""
         for line in (self._bytes(key) or b"").splitlines():
             if needle in line:
                 with suppress(ValueError):
@@ -365,10 +365,10 @@ class Published(ViewReader):
 
 class _About:
     """
-    Which events are about a job, asked in their order.
+    Which events are about a job; call it in their order.
 
     Args:
-        job: Its id, or that of an array or a task; empty: of every job.
+        job: Its id, or that of an array or a task; empty: every job.
     """
 
     def __init__(self, job: str) -> None:
@@ -376,7 +376,7 @@ class _About:
         self._job, self._array = job, "" if task is None else task[0]
         self._has_begun = False
         self.needle = f'"{self._array or job}'.encode() if job else b""
-        """What the lines of such events have in them."""
+        """What the lines of such events contain."""
 
     def __call__(self, event: EventView) -> bool:
         if self._array and event.job == self._array:

@@ -86,7 +86,7 @@ def _text_at(now: float, row: Row) -> str | None:
 
 
 def why_of(job: JobView, status: StatusView | None) -> Why:
-    """Return what a view of `job` tells of its state; `status` is the bastion's, if it has one."""
+    """Return what a view of `job` says about its state; `status` is the bastion's, if any."""
     has_quota = status is None or status.has_quota
     soon = "the next cycle of the scheduler will say more"
     unsaid = soon if has_quota else "nothing starts while no quota file is in force"

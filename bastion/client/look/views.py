@@ -78,7 +78,7 @@ class JobView:
     started_at: float | None = None
     """When its last attempt started."""
     first_started_at: float | None = None
-    """When its first attempt started, of a job that has ended; None: not known, or it never did."""
+    """When the first attempt of an ended job started; None if unknown, or if it never started."""
     ended_at: float | None = None
     attempt: int = 0
     preemptions: int = 0
@@ -140,10 +140,10 @@ class JobView:
     @property
     def waited(self) -> str:
         """
-        How long it waited for its start, for people; empty while it has none.
+        How long it waited for its start, in words; empty while it has none.
 
-        Of one that runs from joining the queue; of one that has ended, which no longer tells that,
-        from its submission to its first start.
+        For a running job this counts from joining the queue. For an ended job, whose record does
+        not keep that, it counts from submission to the first start.
         """
         from bastion.spec.values.quantity import text_of_seconds
 
@@ -368,9 +368,9 @@ class Why:
     margin_s: float = 0.0
     confidence_text: str = ""
     quota_problem: str = ""
-    """Why the newest quota file is not in force; empty too once the job has ended."""
+    """Why the newest quota file is not in force; also empty once the job has ended."""
     has_quota: bool = True
-    """Whether a quota file is in force, be it the newest or the last good one."""
+    """Whether a quota file is in force, the newest or the last good one."""
 
     def __repr__(self) -> str:
         return _told(self.job, self.state, self.text)

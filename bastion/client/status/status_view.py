@@ -79,7 +79,7 @@ class StatusView:
     budgets: tuple[BudgetView, ...] = ()
     """The budgets of projects and groups that have one, by name and type."""
     maintenance: tuple[Window, ...] = ()
-    """What closes machines now or will, by the quota file in force."""
+    """The windows of the quota file in force that close machines now or later."""
     quota_version: str = ""
     has_quota: bool = False
     """Whether a quota file is in force: the newest or the last good one."""

@@ -157,7 +157,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
 
 
 def launch_text(launch: Launch) -> str:
-    """`launch` as the TOML file that `parse_launch` reads it from, with units for people."""
+    """Return `launch` as the TOML file that `parse_launch` reads, with units for people."""
     import tomlkit
 
     table = plain(dataclasses.replace(launch, code=None))
@@ -173,7 +173,7 @@ def launch_text(launch: Launch) -> str:
 
 
 def _with_units(job: Mapping[str, Any]) -> dict[str, Any]:
-    """`job` with its durations and sizes as people write them."""
+    """Return `job` with its durations and sizes as people write them."""
     written = {key: written_seconds(job[key]) for key in DURATIONS if key in job}
     processes = [_with_size(each) for each in job["processes"]]
     return {key: written.get(key, each) for key, each in job.items()} | {"processes": processes}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 _NEVER = "-0000000000"
-"""The end of the id of a job that is only tried out; its name is shown without it."""
+"""The end of the id of a job that is only tried; its name is shown without it."""
 
 
 def outlook_lines(outlook: Outlook, now: float) -> list[str]:

@@ -163,7 +163,7 @@ def _check(by: Sequence[Key], since: float, until: float) -> None:
 def unused(
     project: str | None, kind: str | None, *, user: str | None = None, owned_h: float | None = None
 ) -> UsageRow:
-    """The row of a project, or of a user of it, that used no device of this type."""
+    """Return the row of a project, or of a user of it, that used no device of this type."""
     return UsageRow(
         project=project,
         user=user,

@@ -1,15 +1,15 @@
 """
 Instances of EC2.
 
-* A batch is one `RunInstances` whose least count is its most: all or none. Its client token is
-  derived from the batch, so a request whose answer was lost is simply made again.
-* Before that, `create` asks which instances of the commit exist. Where one carries the token, the
-  whole batch exists: what is not listed yet will be.
-* An instance whose tags are changed by hand is found again by its id, as long as this provider has
-  listed it before: it is told, and neither taken for gone nor left to run for ever.
-* An instance that shuts down ends itself, and its disk with it. EC2 lists what ended for an hour,
-  which is where `gone` comes from.
-* Each call is sent once and has a deadline; the service tries again.
+* A batch is one `RunInstances` whose minimum count equals its maximum: all or none. Its client
+  token is derived from the batch, so a request whose answer was lost is simply repeated.
+* Before that, `create` queries which instances of the commit exist. If one carries the token, the
+  whole batch exists: instances that are not listed yet will be.
+* An instance whose tags were changed manually is found by its id, if this provider has listed it
+  before. It is reported, and neither taken for gone nor left to run forever.
+* An instance that shuts down terminates itself and deletes its disk. EC2 lists terminated instances
+  for an hour, which is where `gone` comes from.
+* Each call is sent once and has a deadline; the service retries.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _WOULD_DO = ("DryRunOperation",)
 
 
 _FORGOTTEN = ("InvalidInstanceID.NotFound",)
-"""EC2 knows nothing any more of an instance that ended an hour ago."""
+"""EC2 forgets an instance an hour after it was terminated."""
 
 
 class Ec2Provider:
@@ -93,7 +93,7 @@ class Ec2Provider:
         self._opening = threading.Lock()
         self._opened: dict[str, Any] = {}
         self._shown: dict[str, tuple[Instance, ...]] = {}
-        """Machine -> its instances, of those that the last list had and that had not ended."""
+        """Machine -> those of its instances that the last list had and that had not ended."""
 
     @property
     def vouches(self) -> bool:
@@ -119,7 +119,7 @@ class Ec2Provider:
         return tuple(made[name] for name in sorted(made))
 
     def _again(self, before: Sequence[Instance]) -> tuple[Instance, ...]:
-        """What EC2 now says of instances that a list had; those that it has forgotten are left."""
+        """Return what EC2 now says of instances that a list had, without those it has forgotten."""
         found: tuple[Instance, ...] = ()
         for each in before:
             answer = self._call(

@@ -38,7 +38,7 @@ class Instance:
     created_at: str
     account: str
     tags: Mapping[str, str]
-    """Those by which it was found."""
+    """The tags by which it was found."""
 
     @property
     def state(self) -> State:
@@ -66,9 +66,9 @@ def instance_of(said: Mapping[str, Any], owner: str) -> Instance:
 
 def without_tags(listed: Listed, instances: Sequence[Instance], tags: Mapping[str, str]) -> Listed:
     """
-    `listed`, whose `instances` carry its tags no more: it is not gone, and a list lacks it.
+    Return `listed`, whose `instances` lost their tags: it is not gone, but no list has it.
 
-    `tags` are those that it had.
+    `tags` are the tags that they had.
     """
     ids = " ".join(sorted(each.id for each in instances))
     wanted = " ".join(shlex.quote(f"Key={key},Value={text}") for key, text in tags.items())

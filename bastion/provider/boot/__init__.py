@@ -1,10 +1,10 @@
 """
 How a new machine starts: the script that its provider runs at each boot, and the wheel it installs.
 
-A pool and a `Boot` come in, the text of a start-up script goes out. Read `script` first, then
-`bootstrap`, the program that the script carries; it and its parts `bucket_call` and, for pods,
-`pod_role` use the standard library alone, for nothing is installed yet. `bare_program` makes one
-small file of them. `wheel` makes the wheel of this very program, which stands in the bucket by
+The input is a pool and a `Boot`, the output the text of a start-up script. Read `script` first,
+then `bootstrap`, the program that the script carries. It and its parts `bucket_call` and, for pods,
+`pod_role` use only the standard library, because nothing is installed yet. `bare_program` combines
+them into one small file. `wheel` builds the wheel of this program, which is stored in the bucket by
 digest.
 """
 

@@ -14,7 +14,7 @@ def bootstrap(*more: str) -> str:
     """
     Return the program that the script carries, without its comments and annotations.
 
-    `more` are parts that only some machines need: EC2 takes 16 kB.
+    `more` are parts that only some machines need: EC2 allows 16 kB.
     """
     parts = [_bare(name) for name in ("bucket_call", *more, "bootstrap")]
     text = "\n".join(ast.unparse(part) for part in parts)

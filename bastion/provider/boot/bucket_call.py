@@ -120,14 +120,14 @@ def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Req
 
 
 def of_instance(_region: str) -> Sequence[str]:
-    """The key, the secret and the token of the role of an instance."""
+    """Return the key, the secret and the token of an instance's role."""
     ask, role = imds(), "iam/security-credentials/"
     given = json.loads(ask(role + ask(role).split()[0]))
     return [given[name] for name in ("AccessKeyId", "SecretAccessKey", "Token")]
 
 
 ROLES: list[Callable[[str], Sequence[str]]] = [of_instance]
-"""The last one is asked for credentials, given a region: a part for pods adds its own."""
+"""The last one provides credentials, given a region: the part for pods adds its own."""
 
 
 def imds() -> Callable[[str], str]:

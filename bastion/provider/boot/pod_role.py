@@ -1,7 +1,7 @@
 """
 The role that EKS gives to the service account of a pod, as credentials for the bucket.
 
-A part of the program that `bootstrap` describes, for pods alone, and in Python 3.7 as it is.
+Part of the program that `bootstrap` describes, only for pods, and valid in Python 3.7.
 
 Source: AWS SDKs and Tools Reference Guide, "Assume role with web identity" and "Container
 credential provider".
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def of_pod(region: str) -> Sequence[str]:
-    """The key, the secret and the token of a service account; else those of the node's role."""
+    """Return the key, secret and token of a service account; else those of the node's role."""
     env = os.environ
     path, role = env.get("AWS_WEB_IDENTITY_TOKEN_FILE"), env.get("AWS_ROLE_ARN")
     if path and role:
@@ -49,7 +49,7 @@ def of_pod(region: str) -> Sequence[str]:
 
 
 def content(path: str) -> str:
-    """What a file says; a token is written anew before it expires."""
+    """Return the content of a file; a token is rewritten before it expires."""
     with open(path) as file:
         return file.read().strip()
 

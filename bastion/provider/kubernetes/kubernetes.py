@@ -4,14 +4,14 @@ Pods of one namespace of a Kubernetes cluster; each pod is a machine.
 * A pod is found by its labels and its name, which name the bucket, the pool and the machine. Its
   first process runs the start-up script; if that dies, the kubelet restarts it in place.
 * A zone is a label that nodes have. A pod that finds no node waits, in the words of the scheduler;
-  with the patience of the pool over, the next zone is asked.
-* A finalizer keeps what is left of a pod until this provider has seen its end, also where others
-  delete it. An end is believed where the kubelet of its node has told it. Where that does not
-  answer, the machine is gone when the permit of its keeper has expired, as on hosts of one's own.
-* What is left goes a minute after the end was seen, or an hour where the pod was not deleted, so
-  that `kubectl logs` can be asked.
-* What is done in a pod before its container begins is in its events, where those may be read. The
-  boot of a machine begins when its image has been pulled.
+  once the pool's patience is over, the next zone is tried.
+* A finalizer keeps what is left of a pod until this provider has seen its end, even if others
+  delete it. An end is trusted if the kubelet of its node reported it. If the kubelet does not
+  answer, the machine is gone when the permit of its keeper has expired, as with your own hosts.
+* What is left is removed a minute after its end was seen, or after an hour if the pod was not
+  deleted, so that `kubectl logs` still works.
+* What happens in a pod before its container starts is in its events, if they may be read. The
+  boot of a machine starts when its image has been pulled.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ webhook of the cluster that does not answer, the list of a large pool would take
 END_S = 2
 """Between the signal and the end of a deleted machine: nothing is running there."""
 MOST_EVENTS = 10_000
-"""Of one list. A namespace keeps those of an hour."""
+"""The most events of one list. A namespace keeps those of an hour."""
 _VERBS = ("create", "delete", "list", "update")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -231,7 +231,7 @@ class KubernetesProvider:
         return bool(answer.get("status", {}).get("allowed"))
 
     def _told(self) -> Mapping[str, Sequence[Json]]:
-        """The events of pods by the pod's UID; none where they cannot be read."""
+        """Return the events of pods by the pod's UID; none if they cannot be read."""
         found: dict[str, list[Json]] = defaultdict(list)
         asked = {"fieldSelector": "involvedObject.kind=Pod"}
         try:

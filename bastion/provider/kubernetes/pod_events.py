@@ -1,9 +1,9 @@
 """
-What the events of a pod tell of the time before its container begins. Pure.
+What the events of a pod say about the time before its container starts. Pure.
 
-The status of a pod says `ContainerCreating` while its volumes are mounted, its network is made and
-its image is pulled, whether that takes seconds or for ever. A kubelet ends a pull that makes no
-progress, so one that is under way is worth waiting for. A cluster keeps events for an hour.
+The status of a pod says `ContainerCreating` while its volumes are mounted, its network is created
+and its image is pulled, whether that takes seconds or forever. A kubelet ends a pull that makes no
+progress, so it is worth waiting for a pull that is in progress. A cluster keeps events for an hour.
 
 Source: pkg/kubelet/events and pkg/kubelet/images/image_manager.go of Kubernetes 1.32.
 """
@@ -23,7 +23,7 @@ Event = Mapping[str, Any]
 
 
 def pull_under_way(events: Sequence[Event]) -> str:
-    """Return what is pulled for a pod now, in the words of its kubelet; empty if nothing is."""
+    """Return the pull in progress for a pod, in the words of its kubelet; empty if none."""
     of_container: dict[str, list[Event]] = defaultdict(list)
     for event in events:
         of_container[event["involvedObject"].get("fieldPath", "")].append(event)
@@ -36,7 +36,7 @@ def pull_under_way(events: Sequence[Event]) -> str:
 
 
 def trouble(events: Sequence[Event]) -> str:
-    """Return what keeps a pod on its node from being made, if that is the newest word on it."""
+    """Return what keeps a pod from starting on its node, if that is the newest event."""
     told = [each for each in events if each.get("reason") != _OF_SCHEDULERS]
     newest: Event = max(told, key=lambda each: (_at(each), _is_warning(each)), default={})
     return f"{newest.get('reason', '')}: {_words(newest)}" if _is_warning(newest) else ""
@@ -47,7 +47,7 @@ def _is_warning(event: Event) -> bool:
 
 
 def _at(event: Event) -> str:
-    """When it was last so, to the second; an event has its time in one of three places."""
+    """Return the time of an event, to the second; it is in one of three places."""
     series = (event.get("series") or {}).get("lastObservedTime")
     said: str = series or event.get("lastTimestamp") or event.get("eventTime") or ""
     return said[:_SECONDS]

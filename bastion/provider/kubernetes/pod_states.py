@@ -30,7 +30,7 @@ def listed_of(pod: Pod, machine: str, pool: str, events: Sequence[Event] = ()) -
     """
     Return the machine that `pod` is, as a provider lists it.
 
-    `events` are those of the pod, as far as they are known.
+    `events` are the known events of the pod.
     """
     state = _state(pod)
     text = ""
@@ -56,7 +56,7 @@ def listed_of(pod: Pod, machine: str, pool: str, events: Sequence[Event] = ()) -
 
 
 def is_being_made(pod: Pod) -> bool:
-    """Whether its node makes `pod`, or pulls its image, without a word in its status."""
+    """Whether its node creates `pod`, or pulls its image, without an entry in its status."""
     return _state(pod) == "creating" and not _waiting(pod)
 
 

@@ -190,7 +190,7 @@ def decode_known(kind: type[_T], data: bytes, *, key: str) -> _T:
     """
     Decode a record to show it: fields that only a newer version knows are left out.
 
-    Nothing may be started, ended or sent again by what is left.
+    Do not start, end or send anything based on what is left.
 
     Raises:
         ForeignRecordError: It has another schema, or an unknown `kind`.
@@ -207,7 +207,7 @@ def decode_known(kind: type[_T], data: bytes, *, key: str) -> _T:
 
 
 def _drop_unknown(record: Any, error: Any) -> bool:
-    """Drop the unknown fields that `error` names from `record`; whether there were any."""
+    """Drop the unknown fields that `error` names from `record`; return whether there were any."""
     found = False
     for detail, path in _meant(error):
         if detail["type"] not in _UNKNOWN_FIELD:

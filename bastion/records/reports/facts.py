@@ -170,7 +170,7 @@ class Unkept:
     of: HostFact
     text: str = ""
     is_log: bool = False
-    """Whether it is about its log, which is not in the bucket as a whole."""
+    """Whether it is about its log, which is not completely in the bucket."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))

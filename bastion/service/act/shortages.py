@@ -24,10 +24,10 @@ WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
     "no way in": (60.0, 960.0),
 }
 """
-Before the same is asked again: after the first no, and at most.
+How long before the same request is repeated: after the first refusal, and at most.
 
-A machine that does not come up is paid for until its boot is overdue, ten minutes or more. At two
-hours that is a twelfth of its price; an admin who changes the pool has it tried at once.
+A machine that does not come up costs money until its boot is overdue, ten minutes or more. With two
+hours that is a twelfth of its price. If an admin changes the pool, it is tried immediately.
 """
 MAX_SAID_CHARACTERS = 500
 _OFTEN = 3

@@ -112,7 +112,7 @@ class AdminFile:
         """Why it is unknown whether there is a newer file."""
         self.text = ""
         self.last_good = ""
-        """What is in force; until something is, what was for the version that led before."""
+        """What is in force; until then, what was in force for the version that led before."""
 
     def adopt(self, text: str) -> bool:
         """Put `text` in force again unless this version refuses it; return whether it is."""
@@ -254,7 +254,7 @@ class AdminFiles:
         self._every_s = every_s
         self._next_at = 0.0
         self._told: tuple[str, ...] = ()
-        """The problems of the last look."""
+        """The problems found at the last check."""
         self.quota: Quota | None = None
         self.config = Config(pools={})
 

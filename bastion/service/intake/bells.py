@@ -62,14 +62,14 @@ from bastion.spec.values.quantity import text_of_amounts
 from bastion.value import replace
 
 MOST_APART = 1000
-"""Facts of a bell that are decoded one by one: a tenth of a second."""
+"""The most facts of a bell that are decoded one by one: 0.1 s."""
 
 
 def decoded(data: bytes, *, key: str, most_values: int) -> tuple[Bell, str]:
     """
-    Return a bell with the facts in `data` that this version knows, and what is unknown of it.
+    Return a bell with the facts in `data` that this version knows, and what is unknown.
 
-    An agent may be newer than its bastion: what it tells that both know must not be lost.
+    An agent may be newer than its bastion: facts that both know must not be lost.
 
     Raises:
         RecordError: It cannot be understood, or is of another schema.

@@ -75,7 +75,7 @@ class ReadRequest:
 
 @value
 class ReadBell:
-    """A bell with its facts, with its problem, or with both where only some are understood."""
+    """A bell with its facts, with its problem, or with both if only some facts are known."""
 
     ringing: Ringing
     bell: Bell | None = None

@@ -388,12 +388,12 @@ def _specs(
     since: float,
 ) -> Iterator[SpecRecord]:
     """
-    The specs that were written at `since` or later.
+    Yield the specs that were written at `since` or later.
 
     Those that only a newer version can decode are left out once all of their jobs have ended.
 
     Raises:
-        ForeignRecordError: A job of one that cannot be decoded may still run.
+        ForeignRecordError: A job of a spec that cannot be decoded may still run.
     """
     jobs = {answer.launch: answer.jobs for answer in answers if answer.accepted and answer.launch}
     for key, data in _since(store, layout.SPECS, since):
@@ -412,7 +412,7 @@ def _specs(
 def _fresh(
     store: ObjectStore, prefix: str, kind: type[_T], since: float
 ) -> Iterator[tuple[str, _T]]:
-    """(key, record) of the objects below `prefix` that were written at `since` or later."""
+    """Yield (key, record) of the objects below `prefix` that were written at `since` or later."""
     for key, data in _since(store, prefix, since):
         try:
             yield key, decode(kind, data, key=key)
@@ -423,7 +423,7 @@ def _fresh(
 
 
 def _since(store: ObjectStore, prefix: str, since: float) -> Iterator[tuple[str, bytes]]:
-    """(key, bytes) of the objects below `prefix` that were written at `since` or later."""
+    """Yield (key, bytes) of the objects below `prefix` that were written at `since` or later."""
     for entry in _all(store, prefix):
         data = _bytes(store, entry.key) if entry.modified_at >= since - SLACK_S else None
         if data is not None:

@@ -89,7 +89,7 @@ def local(seconds: float) -> str:
 
 
 def percent(part: float) -> str:
-    """A part of one: `40 %`; of a little that is not nothing `< 1 %`."""
+    """Format a fraction as `40 %`; a small nonzero one as `< 1 %`."""
     if 0 < part <= 0.005:
         return "<\N{NO-BREAK SPACE}1\N{NO-BREAK SPACE}%"
     return f"{100 * part:.0f}\N{NO-BREAK SPACE}%"

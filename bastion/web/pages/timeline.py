@@ -75,9 +75,9 @@ class TimelinePage:
 
 def view_of(query: Mapping[str, str], now: float) -> Period:
     """
-    The period that the address asks for: `from` and `to`, or the `span` up to this minute.
+    Return the period of the address: `from` and `to`, or the `span` up to this minute.
 
-    `from` alone is up to this minute, and `to` alone is the day before it.
+    `from` alone extends to this minute, and `to` alone is the day before it.
     """
     end = (now // _MINUTE_S + 1) * _MINUTE_S
     asked = _asked(query, end)
@@ -189,7 +189,7 @@ def _written(seconds: float) -> str:
 
 
 def moment_of(text: str) -> float | None:
-    """The moment that an address names, in UTC where it names no zone; None for anything else."""
+    """Return the moment in an address, in UTC if it names no zone; None for anything else."""
     try:
         found = datetime.fromisoformat(text[:32].removesuffix("Z"))
         return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
@@ -198,7 +198,7 @@ def moment_of(text: str) -> float | None:
 
 
 def _asked(query: Mapping[str, str], end: float) -> tuple[float, float] | None:
-    """The period that `from` and `to` name, or either up to `end` or of a day; None for none."""
+    """Return the period of `from` and `to`, one of which may be missing; None if both are."""
     since, until = moment_of(query.get("from", "")), moment_of(query.get("to", ""))
     if since is None and until is None:
         return None

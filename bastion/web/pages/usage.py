@@ -32,9 +32,9 @@ class UsageLine:
     part: float
     """Of everything that was used in the period, 0 to 1."""
     running: int
-    """Jobs that hold this type now."""
+    """Running jobs that hold this type."""
     queued: int
-    """Jobs that wait and ask for it; every task counts."""
+    """Waiting jobs that ask for it; every task counts."""
     color: int
 
 
@@ -112,11 +112,11 @@ def usage_page(
 
 
 _Counts = Counter[tuple[str, str, str]]
-"""Jobs by project, user (empty where none is asked for) and type of device."""
+"""Jobs by project, user (empty if not requested) and device type."""
 
 
 def _active(board: Board, *, is_by_user: bool) -> tuple[_Counts, _Counts]:
-    """The jobs that hold machines, and those that wait."""
+    """Return the jobs that hold machines, and the waiting ones."""
     running: _Counts = Counter()
     queued: _Counts = Counter()
     for row in board.rows:

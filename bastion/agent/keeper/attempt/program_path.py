@@ -1,8 +1,8 @@
 """
-Where a program is: a folder of its `PATH` may lie on a disk that does not answer.
+The path of a program: a folder of its `PATH` may be on a disk that does not answer.
 
-To look there blocks for ever, and the keeper, which has one thread, would read no output and keep
-no permit meanwhile. So a child looks, for a time. Standard library only.
+A lookup there blocks forever. The keeper has one thread, which would then read no output and renew
+no permit. So a child does the lookup, with a time limit. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from bastion.agent.keeper.socket.request import ProcessSpec
 
     Look = Callable[[str], bool]
-    """Tells whether a path is a program."""
+    """Whether a path is a program."""
 
 LOOK_S = 5.0
-"""A network disk that is mounted at its first use may take seconds."""
+"""A network disk that is mounted on first use may take seconds."""
 _DIES_S = 1.0
 _FOUND = b"="
 
@@ -36,8 +36,8 @@ def program_of(
 
     Args:
         spec: The process.
-        stuck: Receives the pid of a child that cannot be ended, as its disk does not answer.
-        is_program: Looks at one path; by default whether it is a file that can be executed.
+        stuck: Receives the pid of a child that cannot be killed, because its disk does not answer.
+        is_program: Checks one path; by default whether it is an executable file.
         wait_s: How long a disk may take.
 
     Raises:
@@ -58,7 +58,7 @@ def program_of(
 def _asked(
     spec: ProcessSpec, is_program: Look, stuck: set[int], wait_s: float
 ) -> tuple[bytes, bool]:
-    """Have a child look; return the paths it looked at, and whether it has ended."""
+    """Let a child look; return the paths that it checked, and whether it has ended."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         try:
@@ -81,7 +81,7 @@ def _asked(
 
 
 def _look(spec: ProcessSpec, is_program: Look, answer: int) -> None:
-    """Look, in the child: write each path before it is looked at, and again where it is it."""
+    """Look, in the child: write each path before checking it, and again if it is the program."""
     try:
         for number, path in enumerate(_paths(spec)):
             os.write(answer, b"\0" * bool(number) + os.fsencode(path))
