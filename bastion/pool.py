@@ -277,8 +277,7 @@ def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine
     Return None once its permit has certainly expired, so that none of our processes runs there. A
     permit counts from a bell that has arrived, so it expires no later than `permit_s` after the
     bastion saw the last one. A machine that its provider queues, or has just created, is not silent
-    yet: if its agent has not reported, it is given up once its boot is overdue, however long that
-    takes.
+    yet: one whose agent has not reported is given up once its boot is overdue.
     """
     began_at = max(machine.created_at, machine.made_at or 0.0, steady_since)
     silent_s = now - max(machine.heard_at, began_at)
