@@ -1,9 +1,10 @@
 """
-Capacity counted by hand: whether a gang could start, found by trying every placement.
+A brute-force check of capacity: tries every placement to find whether a gang could start.
 
-Written from the rules, not from the code: machines with devices by index and amounts, whole
-machines for `exclusive` and for slices, tiers with totals. It is exact where the scheduler's own
-way (replica by replica) can be: gangs of one job, or of jobs whose sizes divide each other.
+It is written from the rules, not from the code: machines have devices by index and amounts, whole
+machines serve `exclusive` jobs and slices, and tiers have totals. It is exact where the scheduler,
+which places replica by replica, can be exact: for gangs of one job, and for gangs whose jobs have
+sizes that divide each other.
 """
 
 from __future__ import annotations
@@ -25,38 +26,38 @@ COUNTED = ("cpu", "memory")
 GUESTS = 32
 
 Charge = tuple[Amounts, ...]
-"""By tier, of the types under quota."""
+"""The amounts of the types under quota, by tier."""
 
 
 def alive(snapshot: Snapshot) -> list[JobRecord]:
-    """Jobs that hold something."""
+    """Return the jobs that hold something."""
     return [job for job in snapshot.jobs.values() if job.is_admitted and job.attempt]
 
 
 def placed(job: JobRecord) -> Placement:
-    """Where it lies."""
+    """Return where the job is placed."""
     assert job.attempt is not None
     return job.attempt.placement
 
 
 def admits(plan: Plan) -> dict[str, Admit]:
-    """Jobs that start."""
+    """Return the jobs that start."""
     return {name: v for name, v in plan.verdicts.items() if isinstance(v, Admit)}
 
 
 def size_of(snapshot: Snapshot, machine: Machine) -> Amounts:
-    """Everything that a machine has."""
+    """Return everything that a machine has."""
     return machine.resources or snapshot.pools[machine.pool].resources
 
 
 def machines_of(snapshot: Snapshot, plan: Plan | None = None) -> dict[str, Machine]:
-    """All machines, with those that `plan` makes."""
+    """Return all machines, including those that `plan` creates."""
     made = plan.new_machines if plan else ()
     return {**snapshot.machines, **{machine.name: machine for machine in made}}
 
 
 def _machines_to_be(snapshot: Snapshot, plan: Plan | None) -> dict[str, Machine]:
-    """All of these, and those on which `plan` promises or plans a start before they are made."""
+    """Return these machines, and those on which `plan` keeps a start before they exist."""
     found = machines_of(snapshot, plan)
     reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned] if plan else []
     places = (replica for each in reserved for place in each.placements for replica in place)
@@ -73,24 +74,24 @@ def _unmade(pool: Pool, name: str, slice_: str) -> Machine:
 
 
 def start_of(planned: PlannedStart) -> float:
-    """When it starts; never, as far as is known, where it drains."""
+    """Return when it starts; never, as far as is known, if it drains."""
     return float("inf") if planned.at is None else planned.at
 
 
 def timed(planned: Sequence[PlannedStart]) -> list[PlannedStart]:
-    """What closes devices to all others: what drains does so to later jobs of its project alone."""
+    """Return plans that close devices to all others; drains close them within a project only."""
     return [each for each in planned if each.at is not None]
 
 
 def takes_whole(job: JobRecord) -> bool:
-    """Whether it is given whole machines, and charged for them."""
+    """Whether it gets whole machines and is charged for them."""
     return job.request.where.exclusive or job.request.hosts > 1
 
 
 def charge_of(
     snapshot: Snapshot, job: JobRecord, placement: Placement, plan: Plan | None = None
 ) -> Charge:
-    """What a job is charged for `placement`."""
+    """Return what a job is charged for `placement`."""
     machines = _machines_to_be(snapshot, plan)
     types = snapshot.quota.types
     by_tier = [NOTHING for _ in snapshot.quota.tiers]
@@ -107,12 +108,12 @@ def charge_of(
 
 
 def total(charge: Charge) -> Amounts:
-    """Over all tiers."""
+    """Return the sum over all tiers."""
     return Amounts.sum(charge)
 
 
 def held_by(snapshot: Snapshot, job: JobRecord) -> Amounts:
-    """What an admitted job is charged."""
+    """Return what an admitted job is charged."""
     return total(charge_of(snapshot, job, placed(job)))
 
 
@@ -124,22 +125,22 @@ class Spot:
     tier: int
     slice: str
     names: tuple[str, ...]
-    """By which a filter may ask for it; none where it is not made yet."""
+    """The labels that a filter can match; none if the machine does not exist yet."""
     labels: tuple[tuple[str, str], ...]
     size: Amounts
     free: Amounts
     is_vacant: bool
-    """No job is here, and nothing is promised here."""
+    """Whether it has no job and no promise."""
     is_sound: bool
-    """No device is out of order."""
+    """Whether all of its devices are healthy."""
     guests: int = 0
     owner: str = ""
-    """The job that has taken all of it, in this trial."""
+    """The job that has taken the whole machine in this trial."""
 
 
 @dataclass
 class Stand:
-    """What is left everywhere, and in the tiers."""
+    """What is left on all machines and in the tiers."""
 
     spots: dict[str, Spot]
     tiers: list[Amounts]
@@ -156,10 +157,10 @@ def stand(
     beside: Iterable[Promise] = (),
 ) -> Stand:
     """
-    What is left once the jobs `gone` have ended, with all that starts, is promised and planned.
+    Return what is left once the jobs `gone` have ended, with all starts, promises and plans.
 
-    Machines that a pool may still make are there too. `ignoring` are gangs whose promises and
-    plans do not count; `beside` are more promises that do.
+    It includes machines that a pool can still create. Promises and plans of the gangs `ignoring` do
+    not count; the promises `beside` count in addition.
     """
     without, left_out = set(gone), set(ignoring)
     taken: list[tuple[JobRecord, Placement]] = [
@@ -207,7 +208,7 @@ def stand(
 
 
 def spot_of(snapshot: Snapshot, machine: Machine) -> Spot:
-    """A machine without jobs."""
+    """Return the spot of a machine without jobs."""
     size = size_of(snapshot, machine)
     return Spot(
         pool=machine.pool,
@@ -228,7 +229,7 @@ def _labels(pool: Pool | None, machine: Machine | None = None) -> tuple[tuple[st
 
 
 def _to_make(snapshot: Snapshot, now: float, machines: Mapping[str, Machine]) -> dict[str, Spot]:
-    """Machines that pools may make beside `machines`, slice by slice."""
+    """Return the machines that pools can create in addition to `machines`, slice by slice."""
     found = {}
     for pool in snapshot.pools.values():
         room = pool.max_machines - sum(each.pool == pool.name for each in machines.values())
@@ -249,13 +250,13 @@ class _Need:
     is_exclusive: bool
     where: Where
     closed: frozenset[str]
-    """Spots where maintenance does not let it start."""
+    """The spots on which maintenance prevents its start."""
 
 
 def can_start(
     snapshot: Snapshot, gang: Iterable[JobRecord], left: Stand, allows: Callable[[Amounts], bool]
 ) -> bool:
-    """Whether some placement holds all of `gang`, and what it is charged there is allowed."""
+    """Whether some placement holds all of `gang`, at a charge that is allowed."""
     gang = list(gang)
     resumes = all(job.resume for job in gang)
     closed = {job.id: _closed_for(snapshot, job, left, resumes=resumes) for job in gang}
@@ -280,7 +281,10 @@ def can_start(
 
 
 def _blocks(spots: Mapping[str, Spot], same: str) -> list[dict[str, Spot]]:
-    """What a gang may lie in as a whole: all of `spots`, or those where `same` is the same."""
+    """
+    Return the sets within which a whole gang must fit: all of `spots`, or one set per block of
+    `same`.
+    """
     if not same:
         return [dict(spots)]
     found: dict[str, dict[str, Spot]] = defaultdict(dict)
@@ -291,7 +295,7 @@ def _blocks(spots: Mapping[str, Spot], same: str) -> list[dict[str, Spot]]:
 
 
 def block_of(spot: Spot, same: str) -> str:
-    """What the label `same`, or the pool, is there; empty where it is not said."""
+    """Return the value of the label `same`, or the pool; empty if unknown."""
     return spot.pool if same == "pool" else dict(spot.labels).get(same, "")
 
 
@@ -299,9 +303,11 @@ def _closed_for(
     snapshot: Snapshot, job: JobRecord, left: Stand, *, resumes: bool
 ) -> frozenset[str]:
     """
-    Where a window begins before `job` has ended, or if it `resumes` before it had its least time.
+    Return spots with a window that begins before `job` ends, or before its minimum run if it
+    `resumes`.
 
-    A promise may start it later than now, by the bound of all promises: that long is left to spare.
+    A promise may start it later than now, so the longest wait for a promise is added to its run
+    time.
     """
     options, limit_s = snapshot.quota.scheduler, job.request.max_runtime_s
     asked_s = options.grace_s if job.request.grace_s is None else job.request.grace_s
@@ -358,7 +364,7 @@ def _try(
 
 
 def is_wanted(where: Where, spot: Spot) -> bool:
-    """Whether every filter of `where` leaves it."""
+    """Whether every filter of `where` matches it."""
     labels = {**where.labels}
     labels |= {"cluster": where.cluster} if where.cluster else {}
     labels |= {"shard": where.shard} if where.shard else {}
@@ -402,6 +408,6 @@ def _slices(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]
 
 
 def waiting(snapshot: Snapshot, gang: Iterable[str]) -> list[JobRecord]:
-    """Those of `gang` that wait."""
+    """Return the jobs of `gang` that wait."""
     jobs = [snapshot.jobs[name] for name in gang if name in snapshot.jobs]
     return [job for job in jobs if job.phase is Phase.QUEUED]

@@ -1,8 +1,8 @@
 """
-Reasons taken at their word: what a reason says would change it is done, and the job must start.
+Reasons are checked by doing what they say would help: the job must then start.
 
-Other waiting jobs are removed first, but for those with a promise or a planned start. Taking one
-reason away may bring the next to light; none may come twice.
+Other waiting jobs are removed first, except those with a promise or a planned start. Removing one
+reason may reveal the next; none may appear twice.
 """
 
 from __future__ import annotations
@@ -68,29 +68,29 @@ FOLLOWED = (
     | WaitingForCapacity
     | WaitsFor
 )
-"""Reasons that say what would change them, and that time or others can change."""
+"""Reasons that name what would change them, where time or other users can bring that about."""
 
 REJOINS = Backoff | Held | NotMember | QuotaFileInvalid | UnknownProject | WaitsFor
-"""Those that say no more than how the job comes into the queue."""
+"""Reasons that only say how the job gets into the queue."""
 ASKED = FOLLOWED | REJOINS | NeverFits | NoMachineMatches | BudgetSpent | OverUserLimit
-"""All that a random world gives, and that say what would change them."""
+"""The reasons that occur in random worlds and name what would change them."""
 
 
 def reasons_are_true(world: World) -> None:
-    """Every waiting job of `world` starts once its reasons are taken away, one after the other."""
+    """Every waiting job of `world` starts once its reasons are removed one after the other."""
     for name, verdict in world.plan.verdicts.items():
         if isinstance(verdict, Wait) and isinstance(verdict.reason, FOLLOWED):
             follow(world, name)
 
 
 def follow(world: World, name: str) -> None:
-    """Take away what holds `name` back until it runs; `world` stays as it is."""
+    """Remove what holds `name` back until it runs; `world` is not changed."""
     twin = alone(world, name)
     told: list[Reason] = []
     while not twin.runs(name):
         verdict = twin.plan.verdicts[name]
         if isinstance(verdict.reason, NeverFits) and told and isinstance(told[-1], OverLoad):
-            return  # an admission policy does not ask whether it could ever run
+            return  # an admission policy does not check whether it could ever run
         assert isinstance(verdict, Wait), verdict
         decided = (each for plan in twin.turns for each in plan.verdicts.values())
         if any(isinstance(each, Admit) for each in decided):
@@ -103,7 +103,7 @@ def follow(world: World, name: str) -> None:
 
 
 def alone(world: World, name: str) -> World:
-    """A copy in which only `name`, its gang, and jobs with a promise or a plan wait."""
+    """Return a copy in which only `name`, its gang, and jobs with a promise or a plan wait."""
     twin = world.copy()
     twin.ends.clear()
     keep = {name, *world.jobs[name].gang}
@@ -154,7 +154,7 @@ def take_away(world: World, reason: Reason) -> None:
 
 
 def _change(world: World, reason: Reason) -> None:
-    """Do what `reason` says would change it, where that is not the end of jobs alone."""
+    """Do what `reason` says would change it, if that is more than the end of some jobs."""
     match reason:
         case CapacityLost():
             for name in reason.machines:
@@ -176,7 +176,7 @@ def _change(world: World, reason: Reason) -> None:
 
 
 def _peer(world: World, name: str) -> str:
-    """A user of its project: its own, or that of another of its gang."""
+    """Return a user of its project: its own, or that of another job of its gang."""
     job = world.jobs[name]
     gang = (world.jobs[each] for each in (name, *job.gang) if each in world.jobs)
     users = (each.user for each in gang)
@@ -186,14 +186,14 @@ def _peer(world: World, name: str) -> str:
 
 @dataclass
 class Tally:
-    """How often a reason of each kind was true, taken at its word alone, once."""
+    """Counts how often a reason of each kind was true when only what it names was changed, once."""
 
     asked: Counter[str] = field(default_factory=Counter)
     untrue: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Kind -> what came instead, and where."""
 
     def add(self, world: World) -> None:
-        """Ask it of every waiting job of `world`."""
+        """Check the reason of every waiting job of `world`."""
         for name, verdict in world.plan.verdicts.items():
             if isinstance(verdict, Wait) and isinstance(verdict.reason, ASKED):
                 self.asked[verdict.reason.kind] += 1
@@ -202,7 +202,7 @@ class Tally:
                     self.untrue[verdict.reason.kind].append(f"{name}: {told}")
 
     def part(self, kind: str) -> float:
-        """Of the reasons of a kind, how many were true."""
+        """Return the fraction of the reasons of a kind that were true."""
         return 1.0 - len(self.untrue[kind]) / self.asked[kind]
 
     def __str__(self) -> str:
@@ -212,10 +212,10 @@ class Tally:
 
 def next_reason(world: World, name: str, reason: Reason) -> str:
     """
-    What `name` is told once what `reason` names has changed, and nothing else; empty if it is true.
+    Return the reason of `name` after only what `reason` names has changed; empty if it was true.
 
-    True it is where the job starts or has a promise, or is told what `reason` named as the next
-    thing; what can never run must not even when everything else has gone.
+    It was true if the job starts, has a promise, or waits for what `reason` named as the next wall.
+    A job that can never run must not run even when everything else is gone.
     """
     twin = alone(world, name)
     for _ in range(3):
@@ -245,7 +245,7 @@ def next_reason(world: World, name: str, reason: Reason) -> str:
 
 
 def _take_away_alone(world: World, name: str, reason: Reason) -> None:
-    """As `take_away`, but nothing that `reason` does not name, and for `name` alone."""
+    """Do the same as `take_away`, but change only what `reason` names, and only for `name`."""
     job = world.jobs[name]
     match reason:
         case Held():
@@ -275,7 +275,7 @@ def _take_away_alone(world: World, name: str, reason: Reason) -> None:
 
 
 def _without_budget(quota: Quota, name: str) -> Quota:
-    """The quota file without the budget of one project or group."""
+    """Return the quota file without the budget of one project or group."""
     if name in quota.groups:
         group = replace(quota.groups[name], budget=Budget())
         return replace(quota, groups={**quota.groups, name: group})
@@ -284,7 +284,7 @@ def _without_budget(quota: Quota, name: str) -> Quota:
 
 
 def _ask_elsewhere(world: World, name: str, written: str) -> None:
-    """The job is submitted again without the filter, as a user writes it."""
+    """Submit the job again without the filter, as a user would."""
     job = world.jobs[name]
     where = job.request.where
     named = [field for field, _, each in filters_of(where) if each == written]
@@ -297,7 +297,7 @@ def _holds(job: JobRecord, projects: set[str]) -> bool:
 
 
 def projects_in(world: World, names: Iterable[str]) -> set[str]:
-    """The projects of `names`, and those in the groups among them."""
+    """Return the projects among `names`, and those of the groups among them."""
     found: set[str] = set()
     for name in names:
         group = world.quota.groups.get(name)
@@ -306,7 +306,7 @@ def projects_in(world: World, names: Iterable[str]) -> set[str]:
 
 
 def _heal(world: World, name: str) -> None:
-    """The machine is back and in order, also one that was being deleted."""
+    """Bring the machine back in good health, even if it was being deleted."""
     machine = world.machines[name]
     phase = MachinePhase.READY if machine.phase is MachinePhase.DELETING else machine.phase
     world.machines[name] = replace(
@@ -315,7 +315,7 @@ def _heal(world: World, name: str) -> None:
 
 
 def _edit_quota(world: World, reason: Reason) -> None:
-    """What an admin has to change."""
+    """Make the change that an admin has to make."""
     match reason:
         case OverCeiling():
             _raise_ceiling(world, reason.project)
@@ -348,7 +348,7 @@ def _end_all(world: World, projects: set[str]) -> None:
 
 
 def _wait_until(world: World, deadline: float) -> None:
-    """Jobs that are being stopped, or have run for as long as they may, are gone by then."""
+    """Wait until jobs that are stopping, or have reached their limit, are gone."""
     world.now = max(world.now, deadline)
     for job in list(world.jobs.values()):
         if job.attempt is None or not job.is_admitted:
@@ -374,7 +374,7 @@ def _raise_ceiling(world: World, name: str) -> None:
 
 
 def _add_project(world: World, name: str) -> None:
-    """One that has no share, with the members of another."""
+    """Add a project without a share, with the members of another project."""
     some = next(iter(world.quota.projects.values()))
     new = replace(some, name=name, nominal=NOTHING, kept=NOTHING)
     world.quota = replace(world.quota, projects={**world.quota.projects, name: new})

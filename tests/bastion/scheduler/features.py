@@ -1,4 +1,4 @@
-"""Worlds where admins and users choose more than the plain ones draw: each key now and then."""
+"""Worlds in which admins and users use more keys than in the plain worlds."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.bastion.scheduler.world import Decide, World
 
 def featured(make: Make) -> Make:
     """
-    Worlds of `make` with usage from before and further keys of the quota file and of jobs.
+    Return worlds like those of `make`, with earlier usage and more keys of the quota file and jobs.
 
-    Users are limited, projects differ in weight and order and do not all borrow, machines are
-    closed for a time, jobs resume, grow and do not borrow, other policies order and place them.
+    Users are limited, projects differ in weight and order and some do not borrow, machines are
+    closed for a time, jobs resume, grow or do not borrow, and other policies order and place them.
     """
 
     def made(random: Random, decide: Decide) -> World:

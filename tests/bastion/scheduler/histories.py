@@ -1,4 +1,4 @@
-"""Random histories of small worlds, for the laws to be checked at every cycle of them."""
+"""Random histories of small worlds; the laws are checked at every cycle."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SHARES = ((0.5, 0.5, 0.0), (0.5, 0.25, 0.25), (0.25, 0.25, 0.25), (0.75, 0.25, 0
 
 
 Make = Callable[[Random, Decide], World]
-"""Makes the world of a history."""
+"""Creates the world of a history."""
 
 
 def remembering() -> Decide:
-    """`decide` with a memory, which is compared with a state made from nothing in every cycle."""
+    """Return `decide` with a memory, which every cycle compares with a state built from scratch."""
     memory = Memory(check_every=1)
 
     def remembered(snapshot: Snapshot, now: float) -> Plan:
@@ -40,7 +40,7 @@ def remembering() -> Decide:
 
 
 def watched(laws: Iterable[Law], inner: Decide = decide) -> Decide:
-    """`inner`, with every plan held against `laws`."""
+    """Return `inner` with every plan checked against `laws`."""
 
     def checked(snapshot: Snapshot, now: float) -> Plan:
         plan = inner(snapshot, now)
@@ -52,7 +52,7 @@ def watched(laws: Iterable[Law], inner: Decide = decide) -> Decide:
 
 
 def world_of(random: Random, decide: Decide) -> World:
-    """A small world: 8 to 24 devices, three projects, one or two tiers, or a pool to fill."""
+    """Return a small world: 8 to 24 devices, three projects, one or two tiers, or an empty pool."""
     size = random.choice((4, 8))
     count = random.choice((2, 3))
     total = size * count
@@ -86,9 +86,9 @@ def world_of(random: Random, decide: Decide) -> World:
 
 def mixed_world_of(random: Random, decide: Decide) -> World:
     """
-    A small world of several types: devices with processors and memory, slices, up to three tiers.
+    Return a small world of several types: devices with CPUs and memory, slices, up to three tiers.
 
-    Processors are under quota in half of them; the totals are what the machines have, or less.
+    CPUs are under quota in half of these worlds; the totals are what the machines have, or less.
     """
     machines = machines_of(random.choice((1, 2)), gpu=4, cpu=16, memory=64)
     pools = {"p": pool_of(2, gpu=4, cpu=16, memory=64)}
@@ -114,10 +114,10 @@ def mixed_world_of(random: Random, decide: Decide) -> World:
 
 def wide_world_of(random: Random, decide: Decide) -> World:
     """
-    A small world of several pools, that differ in labels, zones and limits.
+    Return a small world of several pools with different labels, zones and limits.
 
-    Its jobs ask for pools, clusters, shards, labels and machines by name; pools make machines, run
-    out of them, and are given other limits; machines are drained and deleted; jobs are held.
+    Jobs request pools, clusters, shards, labels and machines by name. Pools create machines, run
+    out of them, and get other limits; machines are drained and deleted; jobs are held.
     """
     machines = machines_of(random.choice((1, 2)), gpu=4)
     machines |= machines_of(random.choice((0, 1)), "q", gpu=4)
@@ -154,10 +154,10 @@ def wide_world_of(random: Random, decide: Decide) -> World:
 
 def stream_world_of(random: Random, decide: Decide) -> World:
     """
-    A small world of one or two projects that own everything, each with an endless stream.
+    Return a small world of one or two projects that own everything, each with an endless stream.
 
-    Equal one-device jobs keep coming, with a limit or without; gangs that the share holds come now
-    and then.
+    Equal one-device jobs keep arriving, with or without a limit. Gangs that fit in the share arrive
+    now and then.
     """
     shares = random.choice(({"A": 1.0}, {"A": 0.5, "B": 0.5}))
     order = random.choice(("fair", "fifo"))
@@ -179,7 +179,7 @@ def stream_world_of(random: Random, decide: Decide) -> World:
 
 
 def _flow(random: Random, world: World) -> None:
-    """The streams go on, a gang may come, and time passes."""
+    """Continue the streams, perhaps submit a gang, and let time pass."""
     for project, (width, limit) in world.streams.items():
         there = sum(name.startswith(f"{project}-s") for name in world.jobs)
         for n in range(width - there):
@@ -204,7 +204,7 @@ GROUPS: tuple[dict[str, str], ...] = (
 
 
 def grouped_world_of(random: Random, decide: Decide) -> World:
-    """A small world where two of three projects are in a group, which may be in another."""
+    """Return a small world in which two of three projects are in a group, perhaps a nested one."""
     count = random.choice((2, 3))
     world = World(_grouped_quota(random, 4 * count), machines_of(count, gpu=4), decide=decide)
     world.is_grouped = True
@@ -228,7 +228,7 @@ def _grouped_quota(random: Random, total: int) -> Quota:
 
 
 def slices_of(count: int, pool: str = "t", *, hosts: int, **resources: int) -> dict[str, Machine]:
-    """`count` whole slices of `hosts` machines each."""
+    """Return `count` whole slices of `hosts` machines each."""
     found = {}
     for number in range(count):
         for name, machine in machines_of(hosts, f"{pool}{number}", **resources).items():
@@ -258,7 +258,7 @@ def _mixed_quota(random: Random, tiers: list[dict[str, int]]) -> Quota:
 
 
 def step(random: Random, world: World) -> None:
-    """Something happens."""
+    """Do one random thing."""
     if world.streams:
         _flow(random, world)
         return
@@ -278,14 +278,14 @@ def step(random: Random, world: World) -> None:
 
 
 def end(random: Random, world: World) -> None:
-    """One that runs ends, if any does."""
+    """End a running job, if any ends."""
     running = [name for name, job in sorted(world.jobs.items()) if job.is_admitted]
     if running:
         world.end(random.choice(running))
 
 
 def edit(random: Random, world: World) -> None:
-    """The quota file gives the projects other shares."""
+    """Give the projects other shares in the quota file."""
     if world.is_grouped:
         edited = _grouped_quota(random, world.quota.totals["gpu"])
     elif world.is_mixed:
@@ -301,7 +301,7 @@ def edit(random: Random, world: World) -> None:
 
 
 def ask(random: Random, world: World) -> None:
-    """A job comes, or a gang of two."""
+    """Submit a job, or a gang of two."""
     project = random.choice(PROJECTS)
     limit = random.choice((None, None, 20.0, 200.0))
     common: dict[str, Any] = {
@@ -352,7 +352,7 @@ def _filter(random: Random, world: World) -> Where:
 
 
 def upset(random: Random, world: World) -> None:
-    """A pool has no machines for a while, or another limit; machines come and go; jobs are held."""
+    """Disturb the world: a pool is sold out or has a new limit, machines change, jobs are held."""
     pool = random.choice(sorted(world.pools))
     used = {
         h.machine
@@ -386,7 +386,7 @@ def upset(random: Random, world: World) -> None:
 
 
 def _mixed_asks(world: World) -> list[tuple[str, dict[str, int]]]:
-    """What a job of a mixed world may ask for."""
+    """Return what a job of a mixed world can request."""
     asks: list[tuple[str, dict[str, int]]] = [
         ("plain", {"gpu": 1, "cpu": 4, "memory": 16}),
         ("plain", {"gpu": 2, "cpu": 2}),
@@ -405,7 +405,7 @@ def _mixed_asks(world: World) -> list[tuple[str, dict[str, int]]]:
 
 
 def hurt(random: Random, world: World) -> None:
-    """A machine is cordoned or healed, loses a device, or dies with everything on it."""
+    """Cordon or heal a machine, remove one of its devices, or lose it with everything on it."""
     if not world.machines:
         return
     name = random.choice(sorted(world.machines))
@@ -439,7 +439,7 @@ def run(
     after: Callable[[World], None] | None = None,
     make: Make = world_of,
 ) -> World:
-    """Play one history; every cycle is held against `laws`, every state against `after`."""
+    """Play one history; every cycle is checked against `laws`, and every state against `after`."""
     random = Random(seed)
     world = make(random, watched(laws, inner or remembering()))
     for _ in range(steps):

@@ -1,8 +1,8 @@
 """
-What must hold of every plan, whatever the state: written from the promises, not from the code.
+What must hold for every plan in every state, written from the promises and not from the code.
 
-Every law takes what `decide` saw and what it gave, and raises AssertionError. What "fits" is found
-by trying every placement, in `byhand`.
+Every law takes the input and the output of `decide`, and raises AssertionError. Whether something
+"fits" is found by trying every placement (`byhand`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Claim = tuple[bool, bool, bool, bool, float, float, int, str, Amounts, Sequence
 
 
 def devices(placements: Iterable[Placement]) -> Devices:
-    """Every device of `placements`."""
+    """Return every device of `placements`."""
     return Counter(
         (host.machine, resource, index)
         for placement in placements
@@ -62,14 +62,14 @@ def devices(placements: Iterable[Placement]) -> Devices:
 
 
 def hosts(placements: Iterable[Placement]) -> set[str]:
-    """The machines of `placements`."""
+    """Return the machines of `placements`."""
     return {
         host.machine for placement in placements for replica in placement for host in replica.hosts
     }
 
 
 def preempts(plan: Plan) -> dict[str, Preempt]:
-    """Jobs that are preempted."""
+    """Return the jobs that are preempted."""
     return {name: v for name, v in plan.verdicts.items() if isinstance(v, Preempt)}
 
 
@@ -80,7 +80,7 @@ def usage(
     gone: Iterable[str] = (),
     promises: Iterable[Promise | PlannedStart] = (),
 ) -> dict[str, Amounts]:
-    """What projects hold without `gone`, with jobs that `plan` starts, and with `promises`."""
+    """Return what projects hold without `gone`, with the starts of `plan` and with `promises`."""
     left_out = set(gone)
     held: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     for job in alive(snapshot):
@@ -95,7 +95,7 @@ def usage(
 
 
 def promised(snapshot: Snapshot, plan: Plan | None, promise: Promise | PlannedStart) -> Amounts:
-    """What a promise costs its project."""
+    """Return what a promise costs its project."""
     pairs = zip(promise.gang, promise.placements)
     return Amounts.sum(
         total(charge_of(snapshot, snapshot.jobs[name], placement, plan))
@@ -104,7 +104,10 @@ def promised(snapshot: Snapshot, plan: Plan | None, promise: Promise | PlannedSt
 
 
 def is_within(snapshot: Snapshot, held: dict[str, Amounts], project: str, asked: Amounts) -> bool:
-    """Whether `asked` fits in a share, of `project` or a group; what asks for nothing borrows."""
+    """
+    Whether `asked` fits in a share of `project` or of a group; a gang that asks for nothing
+    borrows.
+    """
     return bool(covering(snapshot.quota, held, project, asked))
 
 
@@ -116,9 +119,11 @@ def reclaims(
     victims: Iterable[str] = (),
 ) -> bool:
     """
-    Whether `asked` may start for `project`, when `victims` of these projects are out of `held`.
+    Whether `asked` may start for `project` once `victims` of these projects are removed from
+    `held`.
 
-    It is within the share at every level where it meets them, and its groups may hold that much.
+    It must be within the share at every level where it meets them, and its groups must be allowed
+    to hold that much.
     """
     after = {**held, project: held.get(project, NOTHING) + asked}
     groups = snapshot.quota.groups_of(project)
@@ -135,7 +140,7 @@ def _goes_over(
     group: str,
     asked: Amounts,
 ) -> bool:
-    """Whether the members of `group` take more `after` than before, and than it may hold."""
+    """Whether members of `group` hold more `after` than before, and more than it may hold."""
     quota = snapshot.quota
     members, ceiling = quota.groups[group].members, quota.groups[group].ceiling
     before = Amounts.sum(closed(quota, held, each) for each in members)
@@ -144,11 +149,11 @@ def _goes_over(
 
 
 _Comer = tuple[tuple[bool, float, int, int, str], Amounts, list[JobRecord]]
-"""((is being stopped, since when it holds something, priority, number, name), what, its jobs)"""
+"""((is stopping, since when it holds something, priority, number, name), what, its jobs)"""
 
 
 def _comers(snapshot: Snapshot) -> list[_Comer]:
-    """Every gang that holds something, or is promised it within a share."""
+    """Return every gang that holds something, or has a promise within a share."""
     gangs: dict[str, list[JobRecord]] = defaultdict(list)
     for job in alive(snapshot):
         alone = job.phase is Phase.STOPPING or not job.gang
@@ -172,10 +177,11 @@ def _comers(snapshot: Snapshot) -> list[_Comer]:
 
 def covers(snapshot: Snapshot, own: set[str]) -> dict[str, str]:
     """
-    Jobs beyond their project's share -> the group on whose share they stand.
+    Return the jobs beyond their project's share, with the group whose share holds each.
 
-    `own` are those on their project's. On that of a group stand the first that came, those of high
-    priority before others that came at once, and promises after all that run.
+    `own` are those on their project's share. On the share of a group, the earliest gangs come
+    first, then high priority among gangs that arrived together, and promises after all running
+    gangs.
     """
     quota = snapshot.quota
     waiting_for: dict[str, list[_Comer]] = defaultdict(list)
@@ -203,21 +209,21 @@ def covers(snapshot: Snapshot, own: set[str]) -> dict[str, str]:
 
 
 def is_safe(snapshot: Snapshot, own: set[str], on: dict[str, str], name: str, other: str) -> bool:
-    """Whether a job stands on a share that `other`, another project, has no part in."""
+    """Whether a job is on a share in which `other`, another project, has no part."""
     owner = snapshot.jobs[name].project
     cover = owner if name in own else on.get(name, "")
     return not is_open_to(snapshot.quota, cover, owner, other)
 
 
 def gang_of(snapshot: Snapshot, name: str) -> list[JobRecord]:
-    """The jobs that start together with `name`."""
+    """Return the jobs that start together with `name`."""
     job = snapshot.jobs[name]
     names = job.gang or (name,)
     return [snapshot.jobs[n] for n in names if n in snapshot.jobs]
 
 
 def _firm(snapshot: Snapshot) -> list[Promise]:
-    """Promises within a share, but for those that no share is large enough for any more."""
+    """Return the promises within a share, except those for which every share is now too small."""
     return [
         each for each in snapshot.promises if each.within_share and not _is_void(snapshot, each)
     ]
@@ -225,9 +231,9 @@ def _firm(snapshot: Snapshot) -> list[Promise]:
 
 def _without_void(snapshot: Snapshot, plan: Plan) -> Snapshot:
     """
-    `snapshot` with the promises that are kept alone: those that are void shield nothing.
+    Return `snapshot` with only the promises that are kept: void promises protect nothing.
 
-    One is void, too, where its gang starts elsewhere than it was promised.
+    A promise is also void if its gang starts in another place than promised.
     """
     kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
     starts = admits(plan)
@@ -253,14 +259,15 @@ def _is_void(snapshot: Snapshot, promise: Promise) -> bool:
 
 def guaranteed(snapshot: Snapshot) -> set[str]:
     """
-    Jobs on their project's own share by the fixed order, worked out here once more.
+    Return the jobs on their project's own share by the fixed order, computed here independently.
 
-    What never borrows has its place whatever the share is.
-    What is being stopped, or named to be for a gang on the share, has its place until it has ended,
-    each job of it on its own, and after all that run on: two that follow each other never cost a
-    third its place. Of promises of equal priority the one made first has its place. In a group a
-    promise comes after what runs on, whatever its priority: it may rest on the share of the group,
-    and then needs no place on the project's own.
+    A job that never borrows has its place whatever the share is.
+
+    A job that is stopping, or will be stopped for a gang on the share, has its place until it ends.
+    Each such job counts on its own, and after all jobs that continue, so two that follow each other
+    never cost a third its place. Of promises of equal priority, the earliest has its place. In a
+    group, a promise comes after continuing jobs whatever its priority, because it may be on the
+    share of the group and then needs no place on the project's own share.
     """
     found = set()
     named = {name for promise in _firm(snapshot) for name, _ in promise.victims}
@@ -320,7 +327,7 @@ def every_job_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     Every queued or admitted job has one verdict of its kind, and a reason with words.
 
-    Those that have to be acted on are there without being asked for.
+    Verdicts that require an action are included without a request for them.
     """
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED:
@@ -337,7 +344,7 @@ def every_job_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def no_device_is_shared(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No two jobs hold a device, no job gets a broken one, no two promises share one."""
+    """No two jobs hold the same device, no job gets a broken one, and no two promises share one."""
     held = devices([placed(job) for job in alive(snapshot)])
     held += devices([verdict.placement for verdict in admits(plan).values()])
     assert all(number == 1 for number in held.values())
@@ -352,7 +359,7 @@ def no_device_is_shared(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def no_machine_holds_too_much(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Amounts are not handed out twice; a job that takes whole machines is alone on them."""
+    """Amounts are not given out twice; a job that takes whole machines is alone on them."""
     there: dict[str, list[JobRecord]] = defaultdict(list)
     amounts: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     started = {name: verdict.placement for name, verdict in admits(plan).items()}
@@ -374,7 +381,7 @@ def no_machine_holds_too_much(snapshot: Snapshot, now: float, plan: Plan) -> Non
 
 
 def filters_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """A job that starts, or is promised or planned a start, lies where its filters allow."""
+    """A job that starts, or has a promise or a planned start, is placed where its filters allow."""
     machines = machines_of(snapshot, plan)
     reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned]
     given = [(name, verdict.placement) for name, verdict in admits(plan).items()]
@@ -388,7 +395,7 @@ def filters_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def blocks_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """What starts, or is promised or planned a start, lies in one block where it has to."""
+    """A gang that starts, or has a promise or a planned start, lies in one block if it must."""
     machines = machines_of(snapshot, plan)
     placements: dict[tuple[str, ...], list[Placement]] = defaultdict(list)
     for name, verdict in admits(plan).items():
@@ -403,7 +410,7 @@ def blocks_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No plan raises the usage of a tier above its total, whatever the type."""
+    """No plan raises the usage of a tier above its total, for any type."""
     tiers = range(len(snapshot.quota.tiers))
     before, after = [NOTHING for _ in tiers], [NOTHING for _ in tiers]
     for job in alive(snapshot):
@@ -419,7 +426,7 @@ def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """A job starts or stops with all its replicas and all the jobs of its gang."""
+    """A job starts or stops with all its replicas and all jobs of its gang."""
     for name, verdict in admits(plan).items():
         request = snapshot.jobs[name].request
         assert request.replicas <= len(verdict.placement) <= request.most
@@ -434,9 +441,9 @@ def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    No job within its share is stopped, now or by promise, for another project.
+    No job within its share is stopped for another project, now or by a promise.
 
-    A promise given up in this cycle has a part in the shares until then, and none afterwards.
+    A promise given up in this cycle counts in the shares until then, and no longer afterwards.
     """
     before = snapshot, _without_void(snapshot, plan)
     worlds = [(each, own, covers(each, own)) for each in before for own in [guaranteed(each)]]
@@ -460,10 +467,10 @@ def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    No borrower is stopped for another project before its least running time.
+    No borrower is stopped for another project before it has run for `min_runtime_s`.
 
-    Since its first job started, at least: one that is restarted starts it anew, but not for a
-    promise that has named it already.
+    The time counts from the start of its first job. A restart resets it, except for a promise that
+    has already named it as a victim.
     """
     for name, verdict in preempts(plan).items():
         if not verdict.by or snapshot.jobs[verdict.by].project == snapshot.jobs[name].project:
@@ -475,16 +482,16 @@ def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> Non
 
 def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    What has another project stopped is planned, or had a promise before; that began in its share.
+    A gang that has another project's job stopped is planned, or its promise began within its share.
 
-    What its project borrowed since the promise was made does not undo it.
+    What its project has borrowed since the promise was made does not void the promise.
     """
     held = usage(snapshot)
     planned = {each.gang[0] for each in (*snapshot.planned, *plan.planned)}
     known = {promise.gang for promise in snapshot.promises}
     for name, verdict in preempts(plan).items():
         if not verdict.by:
-            continue  # stopped for no other job: to grow, or as its machines close
+            continue  # not stopped for another job: it grows, or its machines close
         by = snapshot.jobs[verdict.by]
         is_own = by.project == snapshot.jobs[name].project
         assert is_own or verdict.by in planned or any(verdict.by in gang for gang in known)
@@ -499,7 +506,7 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
         ending |= {name for each in plan.promises for name, _ in each.victims}
         ending |= {job.id for job in alive(snapshot) if _ends_at(snapshot, job) <= promise.deadline}
         left = usage(snapshot, gone=ending)
-        # In a group what follows another's job counts once that has ended.
+        # In a group, what comes after another project's job counts once that job has ended.
         in_group = is_within(snapshot, left, project, asked) and snapshot.quota.groups_of(project)
         assert is_within(snapshot, held, project, asked) or in_group
         assert reclaims(snapshot, left, project, asked, others), promise
@@ -507,17 +514,21 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
 
 def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    Of the victims that are told to stop none could be left out, for devices or for the quota.
+    None of the victims that are told to stop could be spared, for devices or for the quota.
 
-    What else starts or is promised in the same cycle counts as there already: that makes less free
-    than was, so a gang that still fits without a victim proves it was one too many. So does an
-    earlier promise that gave way to a gang on machines that the victim leaves: it would stand.
-    A victim that two promises name may be needed by the other one. Another promise that lies on its
-    devices without naming it would be void if it went on, and what is stopped for that alone would
-    go on too: one victim was too many if the gang fits so as well.
-    The victims of another promise are sure to go once two cycles have named them. A promise has
-    begun once some of its victims are being stopped: its gang then waits for nothing that ends
-    after the time that it was told.
+    Everything else that starts or is promised in the same cycle counts as already there. That
+    leaves less free capacity than there was, so a gang that still fits without a victim proves that
+    the victim was unnecessary. The same holds if an earlier promise gave way to a gang on machines
+    that the victim leaves, because that promise would stand.
+
+    The other promise may need a victim that two promises name. Another promise that uses its
+    devices without naming it would be void if the victim continued, and the jobs stopped only for
+    that promise would continue too; the victim was unnecessary if the gang fits in this case as
+    well.
+
+    The victims of another promise are certain to go once two cycles have named them. A promise has
+    begun once some of its victims are stopping. From then on, its gang waits for nothing that ends
+    after the announced time.
     """
     stopped_for = {
         name: each.reason.by
@@ -550,7 +561,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def _gone_in_time(snapshot: Snapshot, promise: Promise, stopping: set[str]) -> set[str]:
-    """Those of `stopping` that `promise` may wait for: once it has begun, what ends by its time."""
+    """Return those of `stopping` that `promise` may wait for: once begun, what ends in time."""
     if not any(name in stopping for name, _ in promise.victims):
         return stopping
     attempts = {name: snapshot.jobs[name].attempt for name in stopping}
@@ -564,7 +575,7 @@ def _gone_in_time(snapshot: Snapshot, promise: Promise, stopping: set[str]) -> s
 def _void_beside(
     snapshot: Snapshot, victim: set[str], promises: Iterable[Promise]
 ) -> list[Promise]:
-    """Those of `promises` with victims of their own that lie on what `victim` holds."""
+    """Return those of `promises` with their own victims that lie on what `victim` holds."""
     jobs = [job for job in alive(snapshot) if job.id in victim]
     held = devices(map(placed, jobs)).keys()
     whole = hosts([placed(job) for job in jobs if takes_whole(job)])
@@ -603,7 +614,7 @@ def _may_start(
 def _gave_way(
     snapshot: Snapshot, plan: Plan, victim: set[str], others: Sequence[Promise]
 ) -> list[Promise]:
-    """Earlier promises whose project is now promised, among `others`, a place of `victim`."""
+    """Return broken promises whose project has a new one, in `others`, on a place of `victim`."""
     left = hosts([placed(job) for job in alive(snapshot) if job.id in victim])
     projects = {
         snapshot.jobs[each.gang[0]].project
@@ -621,7 +632,7 @@ def _gave_way(
 
 
 def _never_borrows(snapshot: Snapshot, gang: Sequence[JobRecord]) -> bool:
-    """Whether `gang` may stand on its project's own share alone."""
+    """Whether `gang` can only be on its project's own share."""
     borrows = all(job.request.borrow for job in gang)
     return not (borrows and snapshot.quota.project(gang[0].project).borrow)
 
@@ -637,7 +648,7 @@ def _allows(
     held: dict[str, Amounts],
     victims: Iterable[str] = (),
 ) -> Callable[[Amounts], bool]:
-    """Whether a charge is allowed within a share, or out of what others leave idle."""
+    """Return a check of whether a charge fits in a share, or in what others leave idle."""
     project = gang[0].project
     is_own = _never_borrows(snapshot, gang)
     fits = _is_own if is_own else is_within
@@ -650,7 +661,7 @@ def _allows(
         if is_own:
             return False
         if snapshot.quota.groups and set(victims) - {project}:
-            return False  # what another has to leave is had within a share alone
+            return False  # victims of another project are allowed only within a share
         room = available(snapshot.quota, held, project)
         return all(units <= room[t] for t, units in charge.items())
 
@@ -658,7 +669,7 @@ def _allows(
 
 
 def _is_new(snapshot: Snapshot, promise: Promise) -> bool:
-    """Made in this cycle, and not only taken over."""
+    """Whether it was made in this cycle, not carried over."""
     known = [(each.gang, each.made_at, each.placements) for each in snapshot.promises]
     return (promise.gang, promise.made_at, promise.placements) not in known
 
@@ -669,24 +680,24 @@ def _gangs(snapshot: Snapshot, names: Iterable[str]) -> list[set[str]]:
 
 
 def ends_by(snapshot: Snapshot, now: float, gang: Sequence[JobRecord]) -> float:
-    """When `gang` has ended at the latest if it starts now."""
+    """Return when `gang` has ended at the latest if it starts now."""
     runtimes = [job.request.max_runtime_s for job in gang]
     grace_s = max(grace_of(job.request, snapshot.quota.scheduler) for job in gang)
     return now + grace_s + max(float("inf") if s is None else s for s in runtimes)
 
 
 def _ends_at(snapshot: Snapshot, job: JobRecord) -> float:
-    """When a job that holds devices has ended at the latest, by its own limit."""
+    """Return when a job that holds devices has ended at the latest, by its own limit."""
     assert job.attempt is not None
     return ends_by(snapshot, job.attempt.started_at or job.attempt.admitted_at, [job])
 
 
 def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    Nothing idles that a waiting gang could legally use; what is promised, planned or drained apart.
+    Nothing that a waiting gang may use stays idle, apart from promises, plans and drains.
 
-    A gang that has ended before every planned start may use what is planned, too. What a cycle
-    gives up of promises and plans is used in the next.
+    A gang that ends before every planned start may also use planned capacity. Capacity of promises
+    and plans that a cycle gives up is used in the next cycle.
     """
     if plan.promises or snapshot.promises or plan.considered:
         return
@@ -725,9 +736,11 @@ def _would_put_off(
     snapshot: Snapshot, now: float, gang: Sequence[JobRecord], planned: PlannedStart
 ) -> bool:
     """
-    Whether `gang`, if it borrowed, stood on the share that a planned gang of its project waits for.
+    Whether `gang`, if it borrowed, would use the share that a planned gang of its project waits
+    for.
 
-    It asks for the same devices, comes after it, and does not end in time.
+    That is so if it asks for the same devices, comes after the planned gang, and does not end in
+    time.
     """
     first = [snapshot.jobs[name] for name in planned.gang if name in snapshot.jobs]
     project = gang[0].project
@@ -747,13 +760,13 @@ def _priority(gang: Sequence[JobRecord]) -> int:
 
 
 def _scarce(gang: Sequence[JobRecord]) -> frozenset[str]:
-    """The types of devices that it asks for; all of its types where it asks for none."""
+    """Return the types of devices that it asks for; all of its types if it asks for none."""
     types = frozenset(t for job in gang for t in job.request.per_replica.types())
     return types.difference(COUNTED) or types
 
 
 def what_is_promised_is_closed(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No job starts on what is promised to another, unless it is gone by the deadline."""
+    """No job starts on what is promised to another one, unless it ends by the deadline."""
     for promise in plan.promises:
         closed = devices(promise.placements)
         whole = {
@@ -789,7 +802,7 @@ def _is_aside(kind: str) -> bool:
 
 
 def _lowest(snapshot: Snapshot, job: JobRecord) -> int:
-    """The priority of its gang."""
+    """Return the priority of its gang."""
     members = [j for j in gang_of(snapshot, job.id) if j.is_admitted]
     return min(each.request.priority for each in members)
 
@@ -798,10 +811,10 @@ def _kept_ahead(
     snapshot: Snapshot, plan: Plan, gang: Sequence[JobRecord]
 ) -> list[PlannedStart] | None:
     """
-    The planned starts of gangs of its project, of no lower priority, that `gang` waits behind.
+    Return planned starts of its project, of the same or higher priority, that `gang` waits behind.
 
-    None while they are not settled: one drains, for a time that is unknown, or was made or given
-    up in this cycle.
+    There are none while these are not settled: while one drains until an unknown time, or was made
+    or given up in this cycle.
     """
     project = gang[0].project
     mine = min(job.request.priority for job in gang)
@@ -825,17 +838,20 @@ def _kept_ahead(
 
 
 def _meet_at(snapshot: Snapshot, project: str, other: str) -> Node | None:
-    """What takes part for `project` where it meets `other`: itself, or a group of its own."""
+    """
+    Return what stands for `project` where it meets `other`: the project itself or one of its
+    groups.
+    """
     own = apart(snapshot.quota, project, other)
     return own[-1] if own else None
 
 
 def _giving_way(snapshot: Snapshot, plan: Plan, own: set[str], project: str) -> list[Promise]:
     """
-    Promises of earlier cycles on the share of a group that `project`, another, is in too.
+    Return earlier promises on the share of a group that `project`, another project, is in too.
 
-    They give way to a gang that is nearer to its own share. What is being stopped, or will be for a
-    promise, does not count: it is gone when they are kept.
+    They give way to a gang that is nearer to its own share. A job that is stopping, or will be
+    stopped for a promise, does not count: it is gone when the promises are kept.
     """
     going = {name for promise in plan.promises for name, _ in promise.victims}
     jobs = {
@@ -856,12 +872,13 @@ def _giving_way(snapshot: Snapshot, plan: Plan, own: set[str], project: str) -> 
 
 def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    A satisfiable gang within its share starts, or has a promise within the admin's bound.
+    A gang that can run within its share starts, or has a promise within the admin's bound.
 
-    Until a cycle has come to it, nothing is due to it. Its own project's jobs are in its way,
-    unless they are of lower priority: no other of its project may be stopped for it, though one may
-    borrow, by a type that it does not ask for. A planned start of its project that goes before it
-    counts as held. A promise on the share of a group gives way to what is nearer to its own share.
+    A gang that no cycle has considered yet has no claim. Jobs of its own project are in its way
+    unless they have lower priority: no other job of its project may be stopped for it, even one
+    that borrows a type that the gang does not ask for. An earlier planned start of its project
+    counts as held. A promise on the share of a group gives way to a gang that is nearer to its own
+    share.
     """
     options = snapshot.quota.scheduler
     bound = now + options.min_runtime_s + options.max_grace_s
@@ -892,7 +909,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
         }
         giving_way = _giving_way(snapshot, plan, own, project)
         fits = _is_own if _never_borrows(snapshot, gang) else is_within
-        # First what stands in its own group, then what stands in the group around that.
+        # First the groups nearest to the gang, then those around them.
         for level in snapshot.quota.chain(project):
             movable |= {
                 job.id
@@ -930,9 +947,9 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 def victims_run_on_until_the_last_must_stop(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    What is stopped for a new promise alone ends when the promise is due, and not before.
+    A job that is stopped only for a new promise ends when the promise is due, and not before.
 
-    Not what is rotated for a planned start that is due sooner.
+    This does not hold for jobs that are rotated for an earlier planned start.
     """
     named = Counter(job for promise in plan.promises for job, _ in promise.victims)
     planned = {each.gang[0] for each in plan.planned}
@@ -948,7 +965,7 @@ def victims_run_on_until_the_last_must_stop(snapshot: Snapshot, now: float, plan
 
 
 def a_rotation_is_of_use(_: Snapshot, __: float, plan: Plan) -> None:
-    """What is rotated makes room for a planned start that stands, for no other gang."""
+    """A rotated job makes room for a planned start that stands, and for no other gang."""
     planned = {name for each in plan.planned for name in each.gang}
     for name, verdict in preempts(plan).items():
         if isinstance(verdict.reason, Rotated):
@@ -957,9 +974,10 @@ def a_rotation_is_of_use(_: Snapshot, __: float, plan: Plan) -> None:
 
 def what_is_not_lent_is_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    Borrowers leave what other projects do not lend, now and not only once planned gangs have begun.
+    Borrowers leave what other projects do not lend, now and not only once planned gangs have
+    started.
 
-    Promises are apart: a project that is promised a start takes up what it keeps with it.
+    Promises are an exception: a project with a promised start uses what it keeps for itself.
     """
     borrowed = {n for n, v in admits(plan).items() if v.job_class is JobClass.BORROWED}
     if not borrowed or plan.promises or snapshot.promises or snapshot.quota.groups:
@@ -983,11 +1001,12 @@ def what_is_not_lent_is_kept(snapshot: Snapshot, now: float, plan: Plan) -> None
 
 def told_starts_are_kept() -> Law:
     """
-    A planned start that was told is kept or becomes earlier, and its gang starts by then.
+    An announced planned start stays or becomes earlier, and its gang starts by then.
 
-    A law with a memory, for worlds where nothing is lost or edited and no priority differs. A start
-    is moved only by what another project starts within its share, or by what that has borrowed and
-    now holds within its share, as other jobs of it have ended: it was to give that back.
+    This law has a memory. It is for worlds where nothing is lost or edited and all priorities are
+    equal. A start may be postponed only by what another project starts within its share, or by a
+    running job that had borrowed and is now within its share because other jobs of its project
+    ended: it was supposed to give that capacity back.
     """
     told: dict[tuple[str, ...], float] = {}
 
@@ -1013,7 +1032,7 @@ def told_starts_are_kept() -> Law:
 
 
 def _no_longer_borrowed(snapshot: Snapshot, plan: Plan) -> set[str]:
-    """Running jobs that had borrowed, and are within the share of their project now."""
+    """Return running jobs that had borrowed, and are within the share of their project now."""
     return {
         name
         for name, verdict in plan.verdicts.items()

@@ -1,8 +1,8 @@
 """
-Schedulers that are wrong on purpose: each breaks one promise, and a law must notice.
+Schedulers that are wrong on purpose: each breaks one promise, and a law must detect it.
 
-Most see another world than the true one (a share doubled, a gang torn apart, a broken device
-whole); the rest leave out a phase, or judge by other parts.
+Most of them see a false world, such as one with a doubled share, a gang torn apart or a broken
+device that looks healthy. The others skip a phase or use different rules.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Change = Callable[[Snapshot], Snapshot]
 
 
 def seeing(change: Change) -> Decide:
-    """`decide` in a world that is not the true one."""
+    """Return `decide` applied to a false world."""
     return lambda snapshot, now: decide(change(snapshot), now)
 
 
@@ -56,7 +56,7 @@ def _small_gangs(snapshot: Snapshot) -> Snapshot:
 
 
 def all_is_lent(snapshot: Snapshot) -> Snapshot:
-    """No project keeps anything."""
+    """Let no project keep anything for itself."""
     projects = {n: replace(p, kept=NOTHING) for n, p in snapshot.quota.projects.items()}
     return replace(snapshot, quota=replace(snapshot.quota, projects=projects))
 
@@ -87,7 +87,7 @@ def _no_shares(snapshot: Snapshot) -> Snapshot:
 
 
 def _own_share_for_one(snapshot: Snapshot) -> Snapshot:
-    """All projects but one that asks have no share: their running jobs look borrowed."""
+    """Remove the shares of all asking projects but one: their running jobs look borrowed."""
     asking = {job.project for job in snapshot.jobs.values() if job.phase is Phase.QUEUED}
     kept = {
         n: p if n in asking and n == min(asking) else replace(p, nominal=Amounts({}))
@@ -111,7 +111,7 @@ def _half_the_machines(snapshot: Snapshot) -> Snapshot:
 
 
 def _shared_machines(snapshot: Snapshot) -> Snapshot:
-    """Jobs that take whole machines look like all others."""
+    """Make jobs that take whole machines look like all others."""
 
     def change(job: JobRecord) -> JobRecord:
         where = replace(job.request.where, exclusive=False)
@@ -121,7 +121,7 @@ def _shared_machines(snapshot: Snapshot) -> Snapshot:
 
 
 def _anywhere(snapshot: Snapshot) -> Snapshot:
-    """No filter is seen, but that a job takes whole machines."""
+    """Hide all filters, except that a job takes whole machines."""
 
     def change(job: JobRecord) -> JobRecord:
         where = Where(exclusive=job.request.where.exclusive)
@@ -131,7 +131,7 @@ def _anywhere(snapshot: Snapshot) -> Snapshot:
 
 
 def without_blocks(snapshot: Snapshot) -> Snapshot:
-    """It is not seen that a gang has to lie in one block."""
+    """Hide that a gang has to lie in one block."""
 
     def change(job: JobRecord) -> JobRecord:
         where = replace(job.request.where, same="")
@@ -141,17 +141,17 @@ def without_blocks(snapshot: Snapshot) -> Snapshot:
 
 
 def of_one_age(snapshot: Snapshot) -> Snapshot:
-    """All jobs were submitted at once."""
+    """Make all jobs look as if they were submitted at the same time."""
     return _jobs(snapshot, lambda job: replace(job, submitted_at=0.0))
 
 
 def without_reports(snapshot: Snapshot) -> Snapshot:
-    """No job has reported anything."""
+    """Hide what jobs have reported."""
     return replace(snapshot, reports={})
 
 
 def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
-    """Stops one more borrower for a promise than it needs."""
+    """Stop one more borrower for a promise than it needs."""
     plan = decide(snapshot, now)
     stops = [v for v in plan.verdicts.values() if isinstance(v, Preempt)]
     promised = {promise.gang[0]: promise for promise in plan.promises}
@@ -175,7 +175,7 @@ def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
 
 
 def forgets_its_promises(snapshot: Snapshot, now: float) -> Plan:
-    """Decides as if nothing had been promised, and still says that it is."""
+    """Decide as if nothing had been promised, and still report the promises."""
     plan = decide(replace(snapshot, promises=()), now)
     again = {promise.gang[0] for promise in plan.promises} | admitted(plan)
     kept = [each for each in snapshot.promises if again.isdisjoint(each.gang)]
@@ -184,12 +184,12 @@ def forgets_its_promises(snapshot: Snapshot, now: float) -> Plan:
 
 
 def admitted(plan: Plan) -> set[str]:
-    """Jobs that start."""
+    """Return the jobs that start."""
     return {name for name, verdict in plan.verdicts.items() if isinstance(verdict, Admit)}
 
 
 def says_nothing(snapshot: Snapshot, now: float) -> Plan:
-    """Leaves waiting jobs without a verdict."""
+    """Leave waiting jobs without a verdict."""
     plan = decide(snapshot, now)
     verdicts: dict[str, Verdict] = {
         n: v for n, v in plan.verdicts.items() if not isinstance(v, Wait)
@@ -198,7 +198,7 @@ def says_nothing(snapshot: Snapshot, now: float) -> Plan:
 
 
 def hurries(snapshot: Snapshot, now: float) -> Plan:
-    """Stops every victim of a promise as soon as the first."""
+    """Stop every victim of a promise as early as the first."""
     plan = decide(snapshot, now)
     promises = tuple(
         replace(
@@ -210,14 +210,14 @@ def hurries(snapshot: Snapshot, now: float) -> Plan:
 
 
 def postpones(snapshot: Snapshot, now: float) -> Plan:
-    """Moves every deadline along with the clock."""
+    """Move every deadline along with the clock."""
     plan = decide(snapshot, now)
     promises = tuple(replace(each, deadline=now + 50) for each in plan.promises)
     return replace(plan, promises=promises)
 
 
 def holds_back(snapshot: Snapshot, now: float) -> Plan:
-    """Lets every job wait that is not within its share."""
+    """Let every job wait that is not within its share."""
     plan = decide(snapshot, now)
     verdicts = {
         n: Wait(reason=Held(by="nobody at all"))
@@ -237,7 +237,7 @@ def _reason_of(plan: Plan) -> WaitingReason:
 
 
 def blames_machines(snapshot: Snapshot, now: float) -> Plan:
-    """Says of every job that waits for capacity that machines are missing."""
+    """Tell every job that waits for capacity that machines are missing."""
     from bastion.scheduler.reasons.reason import CapacityLost, WaitingForCapacity
 
     none = CapacityLost(asked=Amounts({}), lost=Amounts({}), of=Amounts({}), machines=())
@@ -245,7 +245,7 @@ def blames_machines(snapshot: Snapshot, now: float) -> Plan:
 
 
 def blames_the_share(snapshot: Snapshot, now: float) -> Plan:
-    """Says of every job that waits for others' shares that its project is at its ceiling."""
+    """Tell every job that waits for others' shares that its project is at its ceiling."""
     from bastion.scheduler.reasons.reason import BeyondShare, OverCeiling
 
     project = min(snapshot.quota.projects)
@@ -263,7 +263,7 @@ def _instead_of(plan: Plan, kind: type[object], reason: WaitingReason) -> Plan:
 
 
 def thrashes(snapshot: Snapshot, now: float) -> Plan:
-    """Stops a borrower for nothing whenever there is one."""
+    """Stop a borrower for nothing whenever there is one."""
     plan = decide(snapshot, now)
     for name, verdict in plan.verdicts.items():
         if isinstance(verdict, Keep) and snapshot.jobs[name].phase is Phase.RUNNING:
@@ -276,7 +276,7 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
 
 
 def favours_victims(snapshot: Snapshot, now: float) -> Plan:
-    """Gives everything to projects of which a job has just been preempted."""
+    """Give everything to projects with a job that has just been preempted."""
     jobs = snapshot.jobs.values()
     hurt = {job.project for job in jobs if job.phase is Phase.QUEUED and job.preempted_at == now}
     if not hurt:
@@ -290,7 +290,7 @@ def favours_victims(snapshot: Snapshot, now: float) -> Plan:
 
 
 def starves(snapshot: Snapshot, now: float) -> Plan:
-    """The job whose name is the last never starts."""
+    """Never start the job whose name sorts last."""
     plan = decide(snapshot, now)
     admitted = [name for name, verdict in plan.verdicts.items() if isinstance(verdict, Admit)]
     last = max(snapshot.jobs, default="")
@@ -301,7 +301,7 @@ def starves(snapshot: Snapshot, now: float) -> Plan:
 
 
 def overtakes(snapshot: Snapshot, now: float) -> Plan:
-    """Plans only for what phase 3 left over: later jobs of a project overtake its gangs."""
+    """Plan only what phase 3 left over: later jobs of a project overtake its gangs."""
     draft = Draft(snapshot, now, chosen(snapshot.quota.scheduler), Memory())
     survey(draft)
     for phase in PHASES:
@@ -313,20 +313,20 @@ def overtakes(snapshot: Snapshot, now: float) -> Plan:
 
 
 def forgets_drains(snapshot: Snapshot, now: float) -> Plan:
-    """Finds what drains anew in every cycle, as far as it gets."""
+    """Search for drains from scratch in every cycle, as far as the steps allow."""
     timed = tuple(each for each in snapshot.planned if each.at is not None)
     return decide(replace(snapshot, planned=timed), now)
 
 
 def puts_off(snapshot: Snapshot, now: float) -> Plan:
-    """Tells a later time for a planned start than before, again and again."""
+    """Repeatedly announce a later time for a planned start."""
     plan = decide(snapshot, now)
     planned = tuple(replace(each, at=now + 1_000) for each in plan.planned)
     return replace(plan, planned=planned)
 
 
 def depends_on_order(snapshot: Snapshot, now: float) -> Plan:
-    """Lets the first job that it happens to see go to the end of the line."""
+    """Move the first job that it happens to see to the end of the line."""
     first = next((n for n, j in snapshot.jobs.items() if j.phase is Phase.QUEUED), None)
     if first is None:
         return decide(snapshot, now)
@@ -354,4 +354,4 @@ MUTANTS: Mapping[str, tuple[Decide, str]] = {
     "holds back": (holds_back, "work_is_conserved"),
     "says nothing": (says_nothing, "every_job_has_a_verdict"),
 }
-"""Name -> (a broken scheduler, the law that must notice)."""
+"""Name -> (a broken scheduler, the law that must detect it)."""

@@ -1,9 +1,9 @@
 """
-Worlds with more that can be in the way of a job: for reasons that plain histories rarely give.
+Worlds in which more can be in the way of a job, for reasons that are rare in plain histories.
 
-Users have limits, budgets are spent, projects do not borrow, gangs lie in one pool, machines are
-closed for maintenance; jobs are held, wait for others or after a failure, ask for what no machine
-has.
+Users have limits, budgets are spent, projects do not borrow, gangs must lie in one pool, and
+machines are closed for maintenance. Jobs are held, wait for others or after a failure, or ask for
+what no machine has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.bastion.scheduler.world import Decide, World
 
 
 def obstructed(make: Make) -> Make:
-    """Such a world as `make` makes, under a quota file that says more."""
+    """Return a world like those of `make`, under a quota file with more keys."""
 
     def made(random: Random, decide: Decide) -> World:
         world = make(random, decide)
@@ -46,7 +46,7 @@ def obstructed(make: Make) -> Make:
 
 
 def obstruct(random: Random, world: World) -> None:
-    """Something comes in the way of jobs that wait."""
+    """Put something in the way of waiting jobs."""
     if random.random() < 0.1 and not world.extra.pop("spent", None):
         _spend(world, random.choice(sorted({*world.quota.projects, *world.quota.groups})))
     if random.random() < 0.1:
@@ -60,7 +60,7 @@ def obstruct(random: Random, world: World) -> None:
 
 
 def _spend(world: World, name: str) -> None:
-    """The project or group has used its budget of every type."""
+    """Use up the budget of the project or group, of every type."""
     quota, budget = world.quota, Budget(hours=dict.fromkeys(world.quota.types, 1))
     if name in quota.groups:
         group = replace(quota.groups[name], budget=budget)

@@ -12,11 +12,11 @@ from tests.bastion.scheduler.histories import Make
 from tests.bastion.scheduler.world import Decide, World
 
 RACKS = ("a", "b", "a", "")
-"""Of the pools of a world, in order of their names; one may have none."""
+"""Racks of the pools of a world, in order of the pools' names; a pool may have none."""
 
 
 def racked(make: Make) -> Make:
-    """Worlds of `make` whose pools are in racks, and whose gangs now and then keep to one."""
+    """Return worlds of `make` with pools in racks, and with gangs that must stay in one rack."""
 
     def made(random: Random, decide: Decide) -> World:
         world = make(random, decide)

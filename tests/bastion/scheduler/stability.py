@@ -1,4 +1,4 @@
-"""What a plan that stands must show; `test_stability` and `test_groups` ask it of histories."""
+"""What a stable plan must show; `test_stability` and `test_groups` check it in histories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.bastion.scheduler.world import Decide, World
 
 
 def moves(plan: Plan) -> set[str]:
-    """Jobs that a plan starts or stops."""
+    """Return the jobs that a plan starts or stops."""
     return {n for n, v in plan.verdicts.items() if isinstance(v, Admit | Preempt)}
 
 
@@ -24,17 +24,17 @@ def assert_stable(world: World, inner: Decide = decide) -> None:
 
 
 def _to_stop(world: World, plan: Plan) -> set[str]:
-    """Jobs that run on, and have to end for a promise."""
+    """Return the running jobs that must end for a promise."""
     named = {name for promise in plan.promises for name, _ in promise.victims}
     return {name for name in named if name in world.jobs and world.runs(name)}
 
 
 def assert_quiet(world: World, inner: Decide = decide) -> None:
     """
-    A victim of another project that waits again at once has no job of another project stopped.
+    A victim of another project that waits again has no job of another project stopped.
 
-    In its own project it may outrank lower priority, as if it had just come: that ends. So does
-    what it takes back for its group from further away than the one it was stopped for.
+    In its own project it may outrank lower priority, as if it had just arrived; that comes to an
+    end. So does what it takes back for its group from a project further away than its preemptor.
     """
     stopped = {
         name: verdict.by
@@ -62,10 +62,10 @@ def assert_quiet(world: World, inner: Decide = decide) -> None:
 
 def assert_calm(world: World) -> None:
     """
-    Whatever moves, all is at rest soon; nothing starts to be stopped, or is stopped in vain.
+    Everything comes to rest soon; no job starts only to be stopped, and none is stopped in vain.
 
-    Three turns are enough but for a rare chain of two preemptions, one after the other; one more
-    turn moves nothing: by that the service learns that all is at rest.
+    Three turns are enough, except for a rare chain of two successive preemptions. One more turn
+    moves nothing, which tells the service that everything is at rest.
     """
     assert len(world.turns) <= 5
     started: set[str] = set()

@@ -18,7 +18,7 @@ GRACE_S = 30.0
 
 @dataclass
 class Stream:
-    """One project's endless stream: one more job comes each time one ends."""
+    """One project's endless stream: another job arrives whenever one ends."""
 
     project: str
     width: int
@@ -28,7 +28,7 @@ class Stream:
     came: int = 0
 
     def keep_up(self, world: World, queued: int = 2) -> None:
-        """Let as many run or wait as there should be."""
+        """Keep as many jobs running or waiting as there should be."""
         there = sum(name.startswith(f"{self.project}-s") for name in world.jobs)
         for _ in range(self.width + queued - there):
             world.ask(
@@ -43,7 +43,7 @@ class Stream:
 
 
 def fill(world: World, streams: list[Stream]) -> None:
-    """Let the first jobs of every stream start one after the other, not all at once."""
+    """Let the first jobs of every stream start one after the other, not together."""
     for n in range(max(stream.width for stream in streams)):
         for stream in streams:
             if n < stream.width:
@@ -56,7 +56,7 @@ def fill(world: World, streams: list[Stream]) -> None:
 
 
 def waited(world: World, gang: str, streams: list[Stream], most_s: float) -> float:
-    """How long `gang` waits beside the streams; no longer than `most_s` is looked on."""
+    """Return how long `gang` waits beside the streams; at most `most_s` is simulated."""
     asked_at = world.now
     while world.now - asked_at < most_s and not world.runs(gang):
         for stream in streams:
@@ -69,7 +69,7 @@ def waited(world: World, gang: str, streams: list[Stream], most_s: float) -> flo
 
 
 BOUND_S = AFTER_S + RUNS_S + GRACE_S + 2 * STEP_S
-"""`plan_after_s`, the longest limit with its grace, and a little for the turns between."""
+"""`plan_after_s`, the longest limit with its grace, and a margin for the turns between."""
 FEW: tuple[laws.Law, ...] = (laws.no_device_is_shared, laws.gangs_are_whole, laws.work_is_conserved)
 
 
@@ -81,7 +81,7 @@ def labs(
     watching: Sequence[laws.Law] | None = None,
     **scheduler: object,
 ) -> World:
-    """Projects that own machines of four devices; every plan is held against laws."""
+    """Return projects that own machines of four devices; every plan is checked against laws."""
     options = dict.fromkeys(shares, f'order = "{order}"')
     settings: dict[str, Any] = {"plan_after_s": AFTER_S, "grace_s": GRACE_S, **scheduler}
     held = {name: {"gpu": share} for name, share in shares.items()}

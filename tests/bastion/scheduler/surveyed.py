@@ -14,7 +14,7 @@ QUOTA = quota_of({"gpu": 64}, {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gp
 
 
 def surveyed(seed: int) -> Draft:
-    """A and B hold eight machines of eight, each job one to five devices; C waits."""
+    """Return a world in which A and B hold eight machines of eight with small jobs, and C waits."""
     random, world = Random(seed), World(QUOTA, machines_of(8, gpu=8))
     for number in range(30):
         world.ask("AB"[number % 2], gpu=random.choice((1, 1, 2, 3, 5)))

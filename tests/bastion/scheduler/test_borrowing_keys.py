@@ -1,4 +1,4 @@
-"""`borrow = false` and `weight`: what never borrows is never reclaimed; weight divides the rest."""
+"""`borrow = false` and `weight`: non-borrowers are never reclaimed; weight divides the rest."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world(options: str = "", shares: dict[str, dict[str, float]] = HALVES) -> World:
-    """Two machines of eight devices, halved between A, with these options, and B."""
+    """Return two machines of eight devices, half for A, with these options, and half for B."""
     quota = quota_of({"gpu": 16}, shares, options={"A": options}, min_runtime_s=0)
     return World(quota, machines_of(2, gpu=8))
 
 
 def ask(w: World, project: str, name: str, *, gpu: int, borrow: bool = False) -> None:
-    """Queue a job that does not borrow, unless it does."""
+    """Queue a job that by default does not borrow."""
     w.ask(project, name, gpu=gpu)
     w.jobs[name] = replace(w.jobs[name], request=replace(w.jobs[name].request, borrow=borrow))
 
 
 def test_a_job_that_does_not_borrow_waits_for_its_share() -> None:
-    """Half of the pool is idle, and it stays where it is until its project has room."""
+    """Half of the pool is idle, and the job still waits until its project has room."""
     w = world()
     w.ask("A", "first", gpu=8)
     w.cycle()
@@ -53,7 +53,7 @@ def test_a_job_that_does_not_borrow_waits_for_its_share() -> None:
 
 
 def test_a_project_that_does_not_borrow_starts_within_its_share_alone() -> None:
-    """The same for every job of it, whatever the jobs say."""
+    """The same holds for all jobs of such a project, whatever the jobs say."""
     w = world("borrow = false")
     for name in ("a", "b", "c"):
         w.ask("A", name, gpu=4)
@@ -63,7 +63,7 @@ def test_a_project_that_does_not_borrow_starts_within_its_share_alone() -> None:
 
 
 def test_it_takes_back_what_its_share_lent() -> None:
-    """The guarantee is the same: borrowers make room for it."""
+    """The guarantee is the same: borrowers make room for the job."""
     w = world("borrow = false")
     w.ask("B", "guest", gpu=8)
     w.ask("B", "own", gpu=8)
@@ -75,7 +75,7 @@ def test_it_takes_back_what_its_share_lent() -> None:
 
 
 def test_what_does_not_borrow_stays_after_a_cut_of_its_share() -> None:
-    """The share of A is cut to nothing: its borrower goes, its other job stays."""
+    """The share of A is cut to zero: its borrower is stopped, and its other job stays."""
     w = world()
     ask(w, "A", "own", gpu=4)
     ask(w, "A", "guest", gpu=4, borrow=True)
@@ -91,7 +91,7 @@ def test_what_does_not_borrow_stays_after_a_cut_of_its_share() -> None:
 
 
 def test_idle_devices_go_by_share() -> None:
-    """Of two owners the larger one borrows more; a guest without a share comes last."""
+    """Of two owners, the larger one borrows more; a guest without a share comes last."""
     shares = {"A": {"gpu": 0.25}, "B": {"gpu": 0.125}, "C": {"gpu": 0.0}, "D": {"gpu": 0.625}}
     w = world(shares=shares)
     for number in range(16):
@@ -102,7 +102,7 @@ def test_idle_devices_go_by_share() -> None:
 
 
 def test_weight_multiplies_the_share() -> None:
-    """Equal shares, and one of them written three times as heavy."""
+    """The shares are equal, and one project has three times the weight."""
     shares = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "D": {"gpu": 0.5}}
     w = world("weight = 3", shares=shares)
     for number in range(16):
@@ -113,13 +113,13 @@ def test_weight_multiplies_the_share() -> None:
 
 
 def never_borrows(snapshot: Snapshot, name: str) -> bool:
-    """Whether a job may stand on its project's share alone."""
+    """Whether a job can only be on its project's share."""
     job = snapshot.jobs[name]
     return not (job.request.borrow and snapshot.quota.project(job.project).borrow)
 
 
 def what_never_borrows_is_not_reclaimed(snapshot: Snapshot, _: float, plan: Plan) -> None:
-    """No other project stops it, and it is never told to have borrowed."""
+    """No other project stops such a job, and it is never reported as borrowing."""
     for name, verdict in plan.verdicts.items():
         if name not in snapshot.jobs or not never_borrows(snapshot, name):
             continue
@@ -130,7 +130,10 @@ def what_never_borrows_is_not_reclaimed(snapshot: Snapshot, _: float, plan: Plan
 
 
 def what_never_borrows_starts_within_its_share(snapshot: Snapshot, _: float, plan: Plan) -> None:
-    """With all that never borrows in its project, it fits into the share when it starts."""
+    """
+    Such a job fits in the share, together with all that never borrow in its project, when it
+    starts.
+    """
     after: dict[str, Amounts] = {}
     for name, job in snapshot.jobs.items():
         starts = isinstance(plan.verdicts.get(name), Admit)
@@ -144,7 +147,7 @@ def what_never_borrows_starts_within_its_share(snapshot: Snapshot, _: float, pla
 
 
 def careful_world_of(random: Random, decide: Decide) -> World:
-    """A small world where some projects, and some jobs, do not borrow."""
+    """Return a small world in which some projects and some jobs do not borrow."""
     w = histories.world_of(random, decide)
     projects = {
         name: replace(project, borrow=random.random() < 0.7)
@@ -178,7 +181,7 @@ SEEDS = st.integers(0, 2**32)
 @given(seed=SEEDS)
 @settings(max_examples=15, deadline=None, database=None, derandomize=True)
 def test_the_promise_holds_in_random_histories(seed: int) -> None:
-    """In both directions: it never starts on idle devices, and never leaves for a share."""
+    """Such a job never starts on others' idle devices, and never leaves for another's share."""
     histories.run(seed, LAWS, steps=15, make=careful_world_of)
 
 
@@ -186,13 +189,13 @@ def test_the_promise_holds_in_random_histories(seed: int) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=at_length(700), deadline=None, database=None)
 def test_the_promise_holds_in_many_histories(seed: int) -> None:
-    """The same over a thousand."""
+    """The same holds for a thousand histories."""
     histories.run(seed, LAWS, steps=25, make=careful_world_of)
 
 
 @pytest.mark.parametrize("law", LAWS[:2])
 def test_each_law_notices_a_scheduler_that_lets_all_borrow(law: laws.Law) -> None:
-    """The same scheduler, shown requests and projects that borrow."""
+    """The scheduler sees requests and projects that all borrow."""
 
     def generous(snapshot: Snapshot, now: float) -> Plan:
         projects = {n: replace(p, borrow=True) for n, p in snapshot.quota.projects.items()}

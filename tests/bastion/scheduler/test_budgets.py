@@ -1,4 +1,4 @@
-"""Budgets: nothing starts in a project that has used its own, and nothing is stopped for it."""
+"""Nothing starts in a project that has used up its budget, and nothing is stopped for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUDGET = 'budget = { gpu = 10 }\nbudget_period = "day"'
 
 
 def world(options: str = BUDGET, groups: Mapping[str, str] | None = None) -> World:
-    """Two machines of eight devices, halved between A, with these options, and B."""
+    """Return two machines of eight devices, half for A, with these options, and half for B."""
     quota = quota_of(
         {"gpu": 16}, HALVES, options={"A": options}, groups=groups, min_runtime_s=0, grace_s=10
     )
@@ -34,12 +34,12 @@ def world(options: str = BUDGET, groups: Mapping[str, str] | None = None) -> Wor
 
 
 def spend(world: World, hours: float, of: str = "A") -> None:
-    """So many device hours count against a budget."""
+    """Count this many device hours against a budget."""
     world.extra["spent"] = {of: {"gpu": hours}}
 
 
 def test_nothing_starts_once_the_budget_is_spent_and_what_runs_goes_on() -> None:
-    """Its own half is free, and stays free for others to borrow."""
+    """The project's own half is free, and stays free for others to borrow."""
     w = world()
     w.ask("A", "runs", gpu=4)
     w.cycle()
@@ -62,7 +62,7 @@ def test_nothing_starts_once_the_budget_is_spent_and_what_runs_goes_on() -> None
 
 
 def test_the_next_period_begins_with_nothing_spent() -> None:
-    """The plan says when to look again, and then the job starts."""
+    """The plan says when to run the next cycle, and then the job starts."""
     w = world()
     spend(w, 10.0)
     w.ask("A", "a", gpu=1)
@@ -74,7 +74,7 @@ def test_the_next_period_begins_with_nothing_spent() -> None:
 
 
 def test_a_job_that_is_not_charged_the_type_starts() -> None:
-    """A budget of devices keeps no processors from anybody."""
+    """A budget of devices keeps CPUs from no job."""
     w = world()
     spend(w, 10.0)
     w.ask("A", "a", cpu=1)
@@ -83,7 +83,7 @@ def test_a_job_that_is_not_charged_the_type_starts() -> None:
 
 
 def test_the_budget_of_a_group_holds_for_all_in_it() -> None:
-    """Whatever the project's own budget leaves."""
+    """The group's budget applies even if the project's own budget is not used up."""
     w = world(BUDGET, {"lab": 'members = ["A"]\nbudget = { gpu = 50 }'})
     spend(w, 50.0, of="lab")
     w.ask("A", "a", gpu=1)
@@ -95,7 +95,7 @@ def test_the_budget_of_a_group_holds_for_all_in_it() -> None:
 
 
 def test_of_two_budgets_the_one_that_is_renewed_last_is_named_first() -> None:
-    """The other is the next wall."""
+    """The other budget is the next wall."""
     w = world(BUDGET, {"lab": 'members = ["A"]\nbudget = { gpu = 50 }'})
     w.extra["spent"] = {"A": {"gpu": 10.0}, "lab": {"gpu": 51.0}}
     w.ask("A", "a", gpu=1)
@@ -105,7 +105,7 @@ def test_of_two_budgets_the_one_that_is_renewed_last_is_named_first() -> None:
 
 
 def test_what_comes_after_the_budget_is_told_with_it() -> None:
-    """Its user has as much as may be had at once."""
+    """The next wall is named too: the user is at the limit of concurrent usage."""
     w = world(f"{BUDGET}\nmax_units_per_user = {{ gpu = 2 }}")
     w.ask("A", "runs", gpu=2)
     w.cycle()
@@ -116,7 +116,7 @@ def test_what_comes_after_the_budget_is_told_with_it() -> None:
 
 
 def test_a_gang_that_waits_for_another_of_its_jobs_is_told_of_the_budget_too() -> None:
-    """One of its jobs is held; once it is released, the budget is in the way."""
+    """One job of the gang is held; once it is released, the budget is in the way."""
     w = world()
     spend(w, 10.0)
     for name in ("a", "b"):
@@ -127,7 +127,7 @@ def test_a_gang_that_waits_for_another_of_its_jobs_is_told_of_the_budget_too() -
 
 
 def test_nothing_is_preempted_for_a_project_without_budget() -> None:
-    """What may not start needs no victims, and holds nothing."""
+    """A gang that must not start needs no victims and keeps nothing."""
     w = world()
     w.ask("B", "b", replicas=2, gpu=8)
     w.cycle()
@@ -141,7 +141,7 @@ def test_nothing_is_preempted_for_a_project_without_budget() -> None:
 
 
 def test_what_is_planned_for_a_gang_is_free_for_others_when_the_budget_is_spent() -> None:
-    """What runs uses up the rest of the budget while nothing else happens."""
+    """Running jobs use up the rest of the budget while nothing else happens."""
     lab = 'members = ["A"]\nbudget = { gpu = 20 }'
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, groups={"lab": lab}, plan_after_s=60)
     w = World(quota, machines_of(2, gpu=8))
@@ -161,7 +161,7 @@ def test_what_is_planned_for_a_gang_is_free_for_others_when_the_budget_is_spent(
 
 
 def test_a_gang_that_was_promised_devices_starts_although_the_budget_is_spent_meanwhile() -> None:
-    """Else what was stopped for it would have been stopped in vain."""
+    """Otherwise its victims would have been stopped in vain."""
     w = world()
     w.ask("B", "b", replicas=2, gpu=8)
     w.cycle()
@@ -175,7 +175,7 @@ def test_a_gang_that_was_promised_devices_starts_although_the_budget_is_spent_me
 
 
 def test_a_job_that_was_lost_joins_its_gang_again() -> None:
-    """Else the rest of the gang would run on for nothing."""
+    """Otherwise the rest of the gang would run in vain."""
     w = world()
     for name in ("a0", "a1"):
         w.ask("A", name, gang=("a0", "a1"), gpu=2)
@@ -191,7 +191,7 @@ def test_a_job_that_was_lost_joins_its_gang_again() -> None:
 
 
 def test_a_lost_job_whose_gang_runs_on_is_not_told_of_the_budget() -> None:
-    """It waits for another that ends; then both join the third."""
+    """It waits for another job to end; then both join the third."""
     w = world()
     names = ("a0", "a1", "a2")
     for name in names:
@@ -211,7 +211,7 @@ def test_a_lost_job_whose_gang_runs_on_is_not_told_of_the_budget() -> None:
 
 
 def test_an_elastic_job_does_not_grow_once_the_budget_is_spent() -> None:
-    """It keeps the replicas that it has."""
+    """The job keeps the replicas that it has."""
     w = world()
     w.ask("B", "b", gpu=8)
     w.ask("A", "a", replicas=1, most=8, gpu=1)
@@ -234,7 +234,7 @@ def test_an_elastic_job_does_not_grow_once_the_budget_is_spent() -> None:
 def test_a_grown_job_gives_nothing_back_if_it_could_not_start_again(
     limit: str, priority: int
 ) -> None:
-    """Another job of its project asks for what the budget does not bound."""
+    """Another job of its project asks for a type that the budget does not limit."""
     for hours, is_stopped in ((9.0, True), (10.0, False)):
         quota = quota_of(
             {"gpu": 16, "cpu": 8},
@@ -270,7 +270,7 @@ def budgets_are_kept(snapshot: Snapshot, _: float, plan: Plan) -> None:
 
 
 def _budgeted(quota: Quota) -> Quota:
-    """A budget of one hour for everyone."""
+    """Return budgets of one hour for every project."""
     budget = Budget(hours={"gpu": 1}, period="day")
     return replace(
         quota,
@@ -280,7 +280,7 @@ def _budgeted(quota: Quota) -> Quota:
 
 
 def budgeted_world_of(random: Random, decide: Decide) -> World:
-    """A small world of groups, in which budgets are spent and renewed every few minutes."""
+    """Return a small world of groups in which budgets are spent and renewed every few minutes."""
     seed = random.random()
 
     def spending(snapshot: Snapshot, now: float) -> Plan:
@@ -311,7 +311,7 @@ SEEDS = st.integers(0, 2**32)
 @given(seed=SEEDS)
 @settings(max_examples=15, deadline=None, database=None, derandomize=True)
 def test_no_start_breaks_a_budget(seed: int) -> None:
-    """At every cycle of a random history, which a memory carries along."""
+    """It holds at every cycle of a random history, with a memory."""
     inner = histories.remembering()
     histories.run(seed, LAWS, steps=15, inner=inner, make=budgeted_world_of)
 
@@ -320,13 +320,13 @@ def test_no_start_breaks_a_budget(seed: int) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=at_length(700), deadline=None, database=None)
 def test_no_start_breaks_a_budget_in_long(seed: int) -> None:
-    """The same over hundreds of histories."""
+    """The same holds for hundreds of histories."""
     inner = histories.remembering()
     histories.run(seed, LAWS, steps=25, inner=inner, make=budgeted_world_of)
 
 
 def test_the_law_notices_a_scheduler_that_forgets_budgets() -> None:
-    """The same scheduler, shown nothing that was spent, breaks the law in some history."""
+    """A scheduler that sees no spent budget breaks the law in some history."""
 
     def forgetful(snapshot: Snapshot, now: float) -> Plan:
         return decide(replace(snapshot, spent={}), now)

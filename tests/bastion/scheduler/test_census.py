@@ -1,4 +1,4 @@
-"""Machine by machine: why a job that may not wait does not start."""
+"""For a job that must not wait, the report says for each machine why it does not start there."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world(count: int, **scheduler: Any) -> World:
-    """`count` machines of eight devices, in halves."""
+    """Return `count` machines of eight devices, in halves."""
     quota = quota_of({"gpu": 8 * max(count, 1)}, HALVES, min_runtime_s=0, **scheduler)
     return World(quota, machines_of(count, gpu=8))
 
 
 def met(w: World, name: str) -> dict[str, MachineReport]:
-    """What a refused job met, by machine."""
+    """Return what a refused job met, by machine."""
     verdict = w.verdict(name)
     assert isinstance(verdict, Refuse)
     return {each.machine: each for each in verdict.machines}
 
 
 def whys(w: World, name: str) -> dict[str, str]:
-    """Why not, by machine."""
+    """Return the reasons, by machine."""
     return {machine: each.why_not for machine, each in met(w, name).items()}
 
 
 def refused(w: World, name: str = "now", **asked: Any) -> str:
-    """Ask for a job that may not wait, and decide."""
+    """Submit a job that must not wait, and decide."""
     w.ask("A", name, fail_when_busy=True, **asked)
     w.cycle()
     return name
 
 
 def test_what_is_free_is_told_beside_what_was_asked() -> None:
-    """The machine that comes nearest stands first; one that has room says how many fit."""
+    """The best candidate is listed first; a machine with room says how many replicas fit."""
     w = world(2)
     w.ask("A", "six", gpu=6)
     w.cycle()
@@ -62,14 +62,14 @@ def test_what_is_free_is_told_beside_what_was_asked() -> None:
 
 
 def test_a_gang_that_almost_fits_is_told_how_many_do() -> None:
-    """Room for two of three replicas is no reason for that machine."""
+    """Room for two of three replicas is not listed as a reason of that machine."""
     w = world(1)
     found = met(w, refused(w, gpu=4, replicas=3))
     assert (found["p-000"].fits, found["p-000"].why_not) == (2, "")
 
 
 def test_machines_out_of_use_say_why() -> None:
-    """Cordoned, draining, on their way out, with devices out of order."""
+    """Machines are listed as cordoned, draining, being deleted, or with unhealthy devices."""
     w = world(6)
     changes: list[dict[str, object]] = [
         {"cordoned": "xid 79"},
@@ -92,7 +92,7 @@ def test_machines_out_of_use_say_why() -> None:
 
 
 def test_the_filter_that_leaves_a_machine_out_is_named() -> None:
-    """The first of several."""
+    """The first of several filters is named."""
     w = world(2)
     w.machines["p-001"] = replace(w.machines["p-001"], labels={"shard": "rl"})
     name = refused(w, gpu=16, where=Where(shard="rl", hostnames=("x",)))
@@ -100,7 +100,7 @@ def test_the_filter_that_leaves_a_machine_out_is_named() -> None:
 
 
 def test_what_is_kept_for_others_is_said() -> None:
-    """Devices under a promise are not free, and the gang that they are kept for is named."""
+    """Devices under a promise are not free, and the gang for which they are kept is named."""
     w = world(1, grace_s=30)
     w.ask("A", "lent", gpu=4)
     w.ask("A", "more", gpu=4)
@@ -112,7 +112,7 @@ def test_what_is_kept_for_others_is_said() -> None:
 
 
 def test_whole_machines_must_be_empty() -> None:
-    """An exclusive job is told that a machine is in use; a later job, that one has all of it."""
+    """An exclusive job sees that a machine is in use; a later job sees that one job has all."""
     w = world(1)
     w.ask("A", "one", gpu=1)
     w.cycle()
@@ -125,7 +125,7 @@ def test_whole_machines_must_be_empty() -> None:
 
 
 def test_slices_are_given_as_a_whole() -> None:
-    """A machine alone is none, and of a slice in use every machine says so."""
+    """A single machine is no slice, and all machines of a slice in use say so."""
     w = world(1)
     w.pools["s"] = pool_of(2, "s", hosts=2, gpu=4)
     for n in range(2):
@@ -148,7 +148,7 @@ def test_slices_are_given_as_a_whole() -> None:
 
 
 def test_what_a_pool_could_make_is_a_line() -> None:
-    """With what it would hold, or why it cannot be had now."""
+    """The line says what the new machine would hold, or why it cannot be created now."""
     quota = quota_of({"gpu": 16}, HALVES)
     w = World(quota, {}, {"p": pool_of(2, gpu=8)})
     w.extra["stockouts"] = {"p": ProviderStockout(pool="p", until=w.now + 60)}
@@ -164,7 +164,7 @@ def test_what_a_pool_could_make_is_a_line() -> None:
 
 
 def test_a_large_pool_is_told_in_part() -> None:
-    """The nearest machines, and a line that counts the others."""
+    """The report lists the best candidates, and counts the others in one line."""
     w = world(MAX_MACHINES + 5)
     for name in list(w.machines)[3:]:
         w.machines[name] = replace(w.machines[name], cordoned="broken")
@@ -177,7 +177,7 @@ def test_a_large_pool_is_told_in_part() -> None:
 
 
 def test_jobs_of_a_gang_that_ask_the_same_are_told_once() -> None:
-    """Each different one has its own lines, so that the whole stays within bounds."""
+    """Each different job of the gang has its own lines, so the report stays within bounds."""
     w = world(1)
     gang = ("a", "b", "c")
     for name, gpu in zip(gang, (4, 4, 2)):
@@ -187,7 +187,7 @@ def test_jobs_of_a_gang_that_ask_the_same_are_told_once() -> None:
 
 
 def test_a_job_that_may_wait_is_refused_without_a_report_of_machines() -> None:
-    """The report of machines is for jobs that have to start at once."""
+    """Only a job that has to start immediately gets the report of machines."""
     w = world(1)
     w.ask("A", "never", gpu=80)
     w.cycle()

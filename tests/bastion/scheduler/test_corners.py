@@ -1,4 +1,4 @@
-"""Small worlds in which several rules meet; each once came out wrong."""
+"""Small worlds in which several rules meet; each of them once had a wrong result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 
 def test_a_promise_made_anew_adds_no_victim_to_those_being_stopped() -> None:
-    """A device of it is lost: it is made on what is free and what the first victim leaves."""
+    """A promise loses a device: the new one uses free capacity and what the first victim leaves."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}}
     world = World(quota_of({"gpu": 8}, shares, min_runtime_s=0, grace_s=30), machines_of(1, gpu=8))
     world.ask("A", "old", priority=5, gpu=3)
@@ -39,7 +39,7 @@ def test_a_promise_made_anew_adds_no_victim_to_those_being_stopped() -> None:
 
 
 def test_a_job_that_starts_when_a_plan_is_given_up_waits_no_longer() -> None:
-    """A planned gang outranks a job instead: what was kept for it is another's at once."""
+    """A job outranks a planned gang: what was kept for the gang is immediately free for others."""
     shares = {"A": {"gpu": 0.34}, "B": {"gpu": 0.34}, "C": {}}
     quota = quota_of({"gpu": 12}, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=200)
     world = World(quota, machines_of(3, gpu=4))
@@ -75,7 +75,7 @@ def test_victims_come_from_the_project_furthest_above_its_share_after_each_victi
 
 
 def test_a_device_that_the_machine_does_not_have_costs_it_nothing() -> None:
-    """A report names an index that is too high: the machine is as whole as before."""
+    """A report with a device index that is too high leaves the machine as it was."""
     world = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4))
     world.machines["p-000"] = replace(world.machines["p-000"], bad_devices={"gpu": (7,)})
     world.ask("A", "a", where=Where(exclusive=True), gpu=4)
@@ -84,7 +84,7 @@ def test_a_device_that_the_machine_does_not_have_costs_it_nothing() -> None:
 
 
 def test_a_machine_that_has_fewer_devices_than_before_promises_none_of_the_others() -> None:
-    """What its job holds beyond them does not come free."""
+    """What its job holds on the missing devices does not become free."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=0)
     world = World(quota, machines_of(2, gpu=4))
     world.ask("B", "b", gpu=4)
@@ -98,7 +98,7 @@ def test_a_machine_that_has_fewer_devices_than_before_promises_none_of_the_other
 
 
 def test_a_slice_of_a_pool_that_is_gone_is_still_a_slice() -> None:
-    """Its hosts are counted: it may be one of four."""
+    """Its hosts are counted: it may be a slice of four."""
     world = World(quota_of({"v4": 16}, {"A": {"v4": 1.0}}), slices_of(1, hosts=4, v4=4), pools={})
     world.ask("A", "a", hosts=4, v4=16)
     world.cycle()
@@ -117,7 +117,7 @@ def test_a_slice_of_a_pool_that_is_gone_is_still_a_slice() -> None:
 def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
     first: Where, second: Where
 ) -> None:
-    """A job that may lie anywhere leaves room for one that may not; victims are found for both."""
+    """A job without a filter leaves room for one with a filter; victims are found for both."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=0)
     world = World(quota, machines_of(2, gpu=4))
     world.machines["p-000"] = replace(world.machines["p-000"], labels={"shard": "one"})
@@ -132,7 +132,7 @@ def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
 
 
 def test_two_that_follow_each_other_cost_no_third_its_place_on_the_share() -> None:
-    """Until the first has ended both count; one that runs on has its place before one that ends."""
+    """Both count until the first has ended; a continuing job has its place before one that ends."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}}
     world = World(quota_of({"gpu": 8}, shares, min_runtime_s=0, grace_s=30), machines_of(2, gpu=4))
     world.ask("A", "first", where=Where(hostnames=("p-000",)), gpu=3)
@@ -149,7 +149,7 @@ def test_two_that_follow_each_other_cost_no_third_its_place_on_the_share() -> No
 def test_a_job_that_was_lost_has_its_time_when_it_starts_again(
     limit_s: float | None, gone_at: int
 ) -> None:
-    """Its gang is gone a slice, or its limit, after that: not after the first of its jobs began."""
+    """Its gang ends one slice, or its limit, after the restart, not after the first job's start."""
     quota = quota_of(
         *({"gpu": 4}, {"A": {"gpu": 1.0}, "B": {}, "C": {}}),
         min_runtime_s=0, grace_s=10, plan_after_s=60, borrow_slice_s=200,
@@ -172,7 +172,7 @@ def test_a_job_that_was_lost_has_its_time_when_it_starts_again(
 
 
 def test_a_victim_whose_room_came_free_in_the_same_cycle_stays() -> None:
-    """A gang stops two of its project; another does not start after all, so one is enough."""
+    """A gang stops two of its project; another gang does not start after all, so one is enough."""
     tiers = [{"gpu": 8}, {"gpu": 8}]
     shares = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}}
     machines = machines_of(2, gpu=4) | machines_of(1, "q", gpu=4)
@@ -206,7 +206,7 @@ def test_a_victim_whose_room_came_free_in_the_same_cycle_stays() -> None:
 
 
 def test_a_borrower_is_not_rotated_while_its_own_project_takes_what_it_leaves() -> None:
-    """However many wait for their turn: their plans would be void, one after the other."""
+    """However many jobs wait: their plans would otherwise become void one after the other."""
     shares = {"A": {"gpu": 0.75}, "C": {}}
     quota = quota_of({"gpu": 8}, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=100)
     world = World(quota, machines_of(1, cpu=16, gpu=4))
@@ -225,7 +225,7 @@ def test_a_borrower_is_not_rotated_while_its_own_project_takes_what_it_leaves() 
 
 
 def test_a_gang_starts_beside_its_drain_though_an_equal_one_goes_behind_that() -> None:
-    """That is looked at first, as its user has used less; a free machine is not for it."""
+    """The equal gang is first, as its user has used less; a free machine is not for it."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     world = World(quota_of({"gpu": 16}, shares, plan_after_s=60), machines_of(2, gpu=8))
     world.ask("A", "running", user="v", where=Where(hostnames=("p-000",)), gpu=8)
@@ -244,7 +244,7 @@ def test_a_gang_starts_beside_its_drain_though_an_equal_one_goes_behind_that() -
 
 
 def test_all_that_waited_behind_a_drain_start_once_its_gang_does() -> None:
-    """Those that were looked at before the gang, too: nothing is kept for it any more."""
+    """This includes jobs considered before the gang: nothing is kept for it any longer."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     world = World(quota_of({"gpu": 16}, shares, plan_after_s=60), machines_of(2, gpu=8))
     world.ask("A", "running", user="v", where=Where(hostnames=("p-000",)), gpu=4)
@@ -265,7 +265,7 @@ def test_all_that_waited_behind_a_drain_start_once_its_gang_does() -> None:
 
 @pytest.mark.parametrize("gang", [("a0", "a1"), ()])
 def test_a_promise_without_a_place_for_each_replica_is_made_anew(gang: tuple[str, ...]) -> None:
-    """As one of a root that was mended by hand: else half of it would start."""
+    """A manually repaired root may contain such a promise; half of the gang would start."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     world = World(quota_of({"gpu": 4}, shares, min_runtime_s=600), machines_of(1, gpu=4))
     world.ask("B", "b", gpu=4)
@@ -287,7 +287,7 @@ def test_a_promise_without_a_place_for_each_replica_is_made_anew(gang: tuple[str
 def test_a_promise_is_void_where_its_machine_has_lost_the_label_that_it_needs(
     is_left: bool,
 ) -> None:
-    """As that of an image does where no engine answers any more: it lies elsewhere, or waits."""
+    """For example, an image label disappears when no engine answers: the gang moves or waits."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=600)
     world = World(quota, machines_of(2, gpu=4))
     labelled = {"engine": "yes"}

@@ -1,4 +1,4 @@
-"""A reason is true: take away what it names, and the job starts."""
+"""A reason is true: when what it names is removed, the job starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 @given(seed=SEEDS)
 @QUICK
 def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histories.Make) -> None:
-    """At every cycle of a random history every reason to wait is taken at its word."""
+    """Every reason to wait is checked at every cycle of a random history."""
     histories.run(seed, (), steps=12, after=reasons_are_true, make=make)
 
 
@@ -48,12 +48,12 @@ def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histori
     ],
 )
 def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
-    """Histories in which a reason did not hold, kept."""
+    """These histories are kept because a reason in them was wrong."""
     histories.run(seed, (), steps=25, after=reasons_are_true, make=make)
 
 
 def tally(plain: range, obstructed: range, steps: int) -> Tally:
-    """Of every reason in that many histories of all kinds, some with more in the way of jobs."""
+    """Count every reason in that many histories of all kinds, some with more obstacles."""
     found = Tally()
     kinds = (*histories.WORLDS, histories.grouped_world_of)
     for make in (*kinds, *map(featured, kinds)):
@@ -72,7 +72,7 @@ def _add_obstructed(found: Tally, random: Random, world: World) -> None:
 
 
 def test_a_reason_alone_is_true_in_nine_of_ten() -> None:
-    """What it names changes, and nothing else: the job starts, or meets what it named as next."""
+    """Only what it names changes: the job then starts, or meets what the reason named as next."""
     found = tally(range(3), range(3), 10)
     assert len(found.asked) >= 19
     assert all(found.part(kind) >= 0.9 for kind in found.asked), f"{found}\n{found.untrue}"
@@ -80,7 +80,7 @@ def test_a_reason_alone_is_true_in_nine_of_ten() -> None:
 
 @pytest.mark.prove
 def test_a_reason_alone_is_true_nearly_always() -> None:
-    """Over a thousand states of every kind of world, for every kind of reason."""
+    """Every kind of reason is checked in over a thousand states of every kind of world."""
     found = tally(range(100), range(100), 12)
     often = [kind for kind, number in found.asked.items() if number >= 20]
     assert all(found.part(kind) >= 0.98 for kind in often), str(found)
@@ -88,7 +88,7 @@ def test_a_reason_alone_is_true_nearly_always() -> None:
 
 
 def test_a_load_limit_is_taken_at_its_word_too() -> None:
-    """Held back in random histories: it names an end of others, or the limit, and that helps."""
+    """A job held back in a random history names the end of others, or the limit, and that helps."""
     found = Tally()
 
     def make(random: Random, decide: Decide) -> World:
@@ -113,20 +113,20 @@ def test_a_load_limit_is_taken_at_its_word_too() -> None:
 @given(seed=SEEDS)
 @LONG
 def test_reasons_are_true_at_length(seed: int, make: histories.Make) -> None:
-    """Two thousand histories of all kinds, every reason at every cycle."""
+    """Every reason is checked at every cycle of two thousand histories of all kinds."""
     histories.run(seed, (), steps=25, after=reasons_are_true, make=make)
 
 
 @pytest.mark.parametrize("inner", [mutants.blames_machines, mutants.blames_the_share])
 def test_a_scheduler_that_gives_wrong_reasons_is_noticed(inner: Decide) -> None:
-    """One that names what is not in the way does not pass for truthful."""
+    """A scheduler that names what is not in the way fails the check."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             histories.run(seed, (), steps=12, inner=inner, after=reasons_are_true)
 
 
 def test_a_plan_waits_for_the_holder_of_its_room_in_the_quota() -> None:
-    """A borrower that is in the way by quota alone is named, and rotated after its slice."""
+    """A borrower that is in the way only by its quota is named, and rotated after its slice."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}
     quota = quota_of(
         {"gpu": 24},

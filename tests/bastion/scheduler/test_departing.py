@@ -1,4 +1,4 @@
-"""Searches on what departs: kept up to date it is what it would be from nothing."""
+"""A search among departing gangs that is updated step by step equals one built from scratch."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Allows = Callable[[Running], bool]
 
 
 def stop(*, is_firm: bool) -> PlannedStop:
-    """The end that is decided for a victim."""
+    """Return the end decided for a victim."""
     return PlannedStop(
         by="c", stop_at=0.0, end_at=0.0, reason=Yielded(by="c", order="fair"), is_firm=is_firm
     )
 
 
 def test_what_departs_is_kept_up_to_date() -> None:
-    """In whatever order victims are named, renamed and spared, none is missed or counted twice."""
+    """Victims may be named, renamed and spared in any order; none is missed or counted twice."""
     random, draft = Random(1), surveyed(1)
     names = sorted(draft.running)
     for _ in range(150):
@@ -51,7 +51,7 @@ def test_what_departs_is_kept_up_to_date() -> None:
 
 
 def test_a_gang_that_stays_is_not_counted_as_gone() -> None:
-    """What is left out of those that depart counts as if it had never been named."""
+    """A departing gang that is left out counts as if it had never been named."""
     draft = surveyed(2)
     named, staying = list(draft.running.values())[:6], list(draft.running.values())[:2]
     sums = draft.shares.standing(named)
@@ -62,7 +62,7 @@ def test_a_gang_that_stays_is_not_counted_as_gone() -> None:
 
 
 def searched(draft: Draft, line: Line, may_stop: Allows | None) -> tuple[object, int]:
-    """What is found for the head of `line`, and in how many steps."""
+    """Return what is found for the head of `line`, and in how many steps."""
     before = draft.search.effort.left
     legal = borrowers_for(draft, line.project, line.shape.asked)
     found = find(
@@ -73,7 +73,7 @@ def searched(draft: Draft, line: Line, may_stop: Allows | None) -> tuple[object,
 
 
 def test_a_search_that_passes_over_the_useless_finds_the_same() -> None:
-    """A job is let go only where its machine may hold a replica more: the victims are the same."""
+    """A job is only removed if its machine may then hold one more replica: same victims."""
     fewer = 0
     for seed in range(12):
         draft = surveyed(seed)

@@ -1,4 +1,4 @@
-"""A job that waits for others delays no other, and is told how those stand."""
+"""A job that waits for other jobs delays no other job, and its reason shows their states."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LONG = settings(max_examples=at_length(350), deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
 BECOMES: dict[type[Verdict], str] = {Admit: "starting", Preempt: "stopping"}
-"""What state a verdict brings, which a cycle of several passes may know already."""
+"""The state that a verdict leads to, which one of several cycles may know already."""
 
 WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 def dependent(job: JobRecord) -> JobRecord:
-    """A job that asks for the same as `job`, and waits until that has ended."""
+    """Return a job that asks for the same as `job`, and waits until that has ended."""
     name = f"after-{job.id}"
     return JobRecord(
         id=name,
@@ -46,7 +46,7 @@ def dependent(job: JobRecord) -> JobRecord:
 def dependents_change_nothing(
     snapshot: Snapshot, now: float, plan: Plan, inner: Decide = decide
 ) -> None:
-    """Beside every job one of priority 1 waits for it: the plan is the same."""
+    """The plan does not change when every job gets a dependent of priority 1."""
     waiting = {each.id: each for each in map(dependent, snapshot.jobs.values())}
     beside = inner(replace(snapshot, jobs={**snapshot.jobs, **waiting}), now)
     verdicts = dict(beside.verdicts)
@@ -66,18 +66,18 @@ def dependents_change_nothing(
 @given(seed=SEEDS)
 @QUICK
 def test_a_job_that_waits_for_others_delays_no_other(seed: int, make: histories.Make) -> None:
-    """At every cycle of a random history."""
+    """It holds at every cycle of a random history."""
     histories.run(seed, (dependents_change_nothing,), steps=12, make=make)
 
 
 def forgets_what_jobs_wait_for(snapshot: Snapshot, now: float) -> Plan:
-    """Takes dependents for jobs like any other."""
+    """Treat dependents like any other job."""
     jobs = {name: replace(job, after=()) for name, job in snapshot.jobs.items()}
     return decide(replace(snapshot, jobs=jobs), now)
 
 
 def test_a_scheduler_that_starts_dependents_is_noticed() -> None:
-    """At the first cycle that has a job."""
+    """It is noticed at the first cycle that has a job."""
     law = partial(dependents_change_nothing, inner=forgets_what_jobs_wait_for)
     with pytest.raises(AssertionError):
         histories.run(0, (law,), steps=12)
@@ -90,5 +90,5 @@ def test_a_scheduler_that_starts_dependents_is_noticed() -> None:
 def test_a_job_that_waits_for_others_delays_no_other_at_length(
     seed: int, make: histories.Make
 ) -> None:
-    """Two thousand histories of all kinds."""
+    """The same holds for two thousand histories of all kinds."""
     histories.run(seed, (dependents_change_nothing,), steps=25, make=make)

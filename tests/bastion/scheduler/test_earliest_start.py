@@ -1,4 +1,4 @@
-"""The earliest start takes few steps, and is the one that is found one gang after the other."""
+"""The earliest start takes few steps, and equals the one found by removing gangs one by one."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 
 def surveyed(snapshot: Snapshot, now: float) -> Draft:
-    """The draft of a cycle before it decides anything."""
+    """Return the draft of a cycle before it decides anything."""
     draft = Draft(snapshot, now, chosen(snapshot.quota.scheduler), Memory())
     survey(draft)
     return draft
 
 
 def crowd(draft: Draft, running: Running) -> tuple[int, str, str]:
-    """Those on machines with few others first."""
+    """Return the crowd, with machines that have few other jobs first."""
     machines = sorted(running.footprint.masks)
     return max(len(draft.on(machine)) for machine in machines), machines[0], running.name
 
 
 def watched(draft: Draft) -> set[str]:
-    """The machines that are changed on trial from now on."""
+    """Return the machines that are changed on trial from now on."""
     changed: set[str] = set()
     note = draft.capacity.note
 
@@ -68,7 +68,7 @@ def watched(draft: Draft) -> set[str]:
 
 
 def in_turn(draft: Draft, line: Line, claims: Claims, *, reclaims: bool) -> Fit | None:
-    """All that run let go one by one, and everything asked anew after each."""
+    """Remove all running gangs one by one, and compute everything from scratch after each."""
     project, shape = line.project, line.shape
     own = fits_share(draft, project, shape)
     ends = []
@@ -112,7 +112,7 @@ def in_turn(draft: Draft, line: Line, claims: Claims, *, reclaims: bool) -> Fit 
 
 
 def plainly(draft: Draft, line: Line, claims: Claims) -> Fit | None:
-    """The earlier of the two fits, each found to its end."""
+    """Return the earlier of the two fits, each searched to its end."""
     found = in_turn(draft, line, claims, reclaims=False)
     if not fits_share(draft, line.project, line.shape):
         return found
@@ -130,7 +130,7 @@ def plainly(draft: Draft, line: Line, claims: Claims) -> Fit | None:
 def test_a_start_is_the_first_that_is_found_one_gang_after_the_other(
     make: histories.Make, seeds: range
 ) -> None:
-    """In every state of random histories, for the first of every line, and nothing is changed."""
+    """It holds in every state of random histories for the first of every line."""
     found = set()
 
     def compared(snapshot: Snapshot, now: float) -> Plan:
@@ -154,7 +154,7 @@ def test_a_start_is_the_first_that_is_found_one_gang_after_the_other(
 
 
 def test_a_search_that_finds_no_devices_lets_nothing_go() -> None:
-    """Where all that end leave too few devices, none of them leaves its machine on trial."""
+    """If all that end leave too few devices, none of them is removed from its machine on trial."""
     quota = quota_of({"gpu": 32}, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
     world = World(quota, machines_of(4, gpu=8))
     for name in sorted(world.machines):
@@ -171,7 +171,7 @@ def test_a_search_that_finds_no_devices_lets_nothing_go() -> None:
 
 
 def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> None:
-    """Once a start is found, what ends later is not looked at for an earlier one."""
+    """Once a start is found, gangs that end later are not searched for an earlier one."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
     world = World(quota, machines_of(2, gpu=8))
     for _ in range(8):
@@ -190,7 +190,7 @@ def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> N
 
 
 def test_what_runs_is_divided_by_its_end_once() -> None:
-    """Searches of one cycle share what they know of ends, until a victim is named."""
+    """Searches of one cycle share what they know of ends until a victim is named."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
     world = World(quota, machines_of(2, gpu=8))
     for project in "AB" * 8:
@@ -216,7 +216,7 @@ def test_what_runs_is_divided_by_its_end_once() -> None:
 
 
 def test_borrowers_that_leave_too_little_are_passed_over() -> None:
-    """Eight of them cost a step, and none is let go, where all together leave too few devices."""
+    """If all eight leave too few devices together, each costs one step and none is removed."""
     quota = quota_of({"gpu": 32}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
     world = World(quota, machines_of(4, gpu=8))
     for name in sorted(world.machines):
@@ -236,7 +236,7 @@ def test_borrowers_that_leave_too_little_are_passed_over() -> None:
 
 
 def test_what_ends_where_the_gang_cannot_lie_keeps_its_machine_on_trial() -> None:
-    """A search changes the machines alone on which a replica could lie."""
+    """A search changes only machines on which a replica could be placed."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
     world = World(quota, machines_of(2, gpu=8))
     for name, projects in (("p-000", "A" * 8), ("p-001", "AAAABBBB")):
@@ -254,7 +254,7 @@ def test_what_ends_where_the_gang_cannot_lie_keeps_its_machine_on_trial() -> Non
 
 
 def test_what_is_planned_is_not_opened_where_its_machines_have_too_few_devices() -> None:
-    """Beside a plan with a device free on each machine, a gang that needs two is not tried."""
+    """A gang that needs two devices is not tried beside a plan with one free device per machine."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}, plan_after_s=60)
     world = World(quota, machines_of(2, gpu=8))
     for project in "AB" * 8:
@@ -276,7 +276,7 @@ def test_what_is_planned_is_not_opened_where_its_machines_have_too_few_devices()
 
 
 def _one_on(world: World, machine: str) -> str:
-    """A job of A that runs on `machine`."""
+    """Return a job of A that runs on `machine`."""
     for name in world.running("A"):
         attempt = world.jobs[name].attempt
         if attempt is not None and attempt.placement[0].hosts[0].machine == machine:
@@ -285,13 +285,13 @@ def _one_on(world: World, machine: str) -> str:
 
 
 def _note(tried: list[int]) -> bool:
-    """Note that a start was tried; it fails."""
+    """Note that a start was tried, and fail it."""
     tried.append(1)
     return False
 
 
 def test_what_one_gang_frees_covers_one_replica_on_its_machine() -> None:
-    """Two replicas lie there, and each takes what another gang has."""
+    """Two replicas are placed there, and each takes what another gang has."""
     world = World(quota_of({"gpu": 8}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=8, cpu=16))
     for _ in range(2):
         world.ask("A", gpu=1, cpu=8)

@@ -1,4 +1,4 @@
-"""An estimated start rests on what is known of running jobs, and changes no plan."""
+"""An estimated start is based on what is known of running jobs, and changes no plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEADY = tuple(range(HOUR - 80, HOUR + 80, 10))
 def world(
     runs: Mapping[str, tuple[int, ...]], *, devices: int = 8, decide: Decide = decide
 ) -> World:
-    """One project with `devices`, and what is known of its earlier runs."""
+    """Return one project with `devices`, and what is known of its earlier runs."""
     w = World(
         quota_of({"gpu": devices}, {"A": {"gpu": 1}}), machines_of(1, gpu=devices), decide=decide
     )
@@ -38,14 +38,14 @@ def world(
 
 
 def start(w: World, name: str) -> Start:
-    """What is known of the start of a job that waits, decided anew."""
+    """Return what is known of the start of a waiting job, from a new decision."""
     verdict = w.cycle().verdicts[name]
     assert isinstance(verdict, Wait)
     return start_of(verdict)
 
 
 def test_a_pool_full_of_endless_jobs_has_an_estimate() -> None:
-    """Their kind ran for an hour sixteen times, so the next starts in about an hour."""
+    """Jobs of this kind ran for an hour sixteen times, so the next starts in about an hour."""
     w = world({"A/u/train-#": STEADY})
     w.ask("A", "train-17", gpu=8)
     w.cycle()
@@ -70,7 +70,7 @@ def test_a_pool_full_of_endless_jobs_has_an_estimate() -> None:
 def test_fewer_than_enough_are_looked_at_with_more(
     runs: dict[str, tuple[int, ...]], rests_on: int
 ) -> None:
-    """First its kind, then all of its user, then all of its project."""
+    """If a kind has too few runs, all of the user's count, and then all of the project's."""
     w = world(runs)
     w.ask("A", "train-17", gpu=8)
     w.cycle()
@@ -89,7 +89,7 @@ def test_other_projects_tell_nothing() -> None:
 
 
 def test_a_job_that_has_outlived_most_runs_is_judged_by_longer_ones() -> None:
-    """After two hours only the runs of more than two hours count, and an estimate never passes."""
+    """After two hours only runs of more than two hours count; an estimate is never in the past."""
     w = world({"A/u/train-#": (60,) * 9 + (5 * HOUR,) * 3})
     w.ask("A", "train-17", gpu=8)
     w.cycle()
@@ -103,7 +103,7 @@ def test_a_job_that_has_outlived_most_runs_is_judged_by_longer_ones() -> None:
 
 
 def test_an_estimate_that_passes_is_made_anew() -> None:
-    """The scheduler asks to be woken for it, though nothing else would change by then."""
+    """The scheduler asks for a cycle at that time, even if nothing else changes by then."""
     w = world({"A/u/train-#": STEADY})
     w.ask("A", "train-17", gpu=8)
     w.cycle()
@@ -117,7 +117,7 @@ def test_an_estimate_that_passes_is_made_anew() -> None:
 
 
 def test_a_limit_that_comes_before_counts() -> None:
-    """A job limited to ten minutes has ended by then, whatever others of its kind took."""
+    """A job limited to ten minutes ends by then, however long others of its kind took."""
     w = world({"A/u/train-#": STEADY})
     w.ask("A", "train-17", gpu=8, max_runtime_s=600)
     w.cycle()
@@ -132,7 +132,7 @@ def test_a_limit_that_comes_before_counts() -> None:
 
 
 def test_of_many_the_first_to_end_make_room() -> None:
-    """With sixteen that ran anything up to sixteen hours, one of them ends soon."""
+    """Of sixteen jobs whose kind ran for up to sixteen hours, one ends soon."""
     w = world({"A/u/train-#": tuple(HOUR * n for n in range(1, 17))}, devices=16)
     for number in range(16):
         w.ask("A", f"train-{number}", gpu=1)
@@ -149,7 +149,7 @@ def test_of_many_the_first_to_end_make_room() -> None:
 
 
 def test_a_gang_ends_with_the_last_of_its_jobs() -> None:
-    """Two kinds run together: a job that needs all devices starts once the longer one has ended."""
+    """Two kinds run together: a job that needs all devices starts once the longer one ends."""
     w = world({"A/u/a": (HOUR,) * 3, "A/u/b": (2 * HOUR,) * 4})
     for name in ("a", "b"):
         w.ask("A", name, gpu=4, gang=("a", "b"))
@@ -160,7 +160,7 @@ def test_a_gang_ends_with_the_last_of_its_jobs() -> None:
 
 
 def test_those_behind_are_told_too() -> None:
-    """Each in its turn, the next in the row when one more has ended; scattered devices count."""
+    """Each later job waits for one more end; scattered devices count."""
     w = world({"A/u/a": (HOUR,) * 3, "A/u/b": (2 * HOUR,) * 3, "A/u/c": (3 * HOUR,) * 3})
     for name in "abc":
         w.ask("A", name, gpu=2)
@@ -180,7 +180,7 @@ def test_those_behind_are_told_too() -> None:
 
 
 def test_what_others_leave_of_their_share_they_take_again() -> None:
-    """B's job ends in an hour, but B has another waiting for its share: A is not told of it."""
+    """B's job ends in an hour, but B has another job waiting for its share: A gets no estimate."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
     w = World(quota, machines_of(1, gpu=8))
     runs = {"A/u/a": (5 * HOUR,) * 3, "B/u/b": (HOUR,) * 3}
@@ -201,7 +201,7 @@ QUICK = settings(max_examples=10, deadline=None, database=None, derandomize=True
 
 
 def some_runs(random: Random, jobs: Mapping[str, JobRecord]) -> dict[str, Runs]:
-    """Lengths for most kinds of the jobs there are, short and long ones."""
+    """Return run times, short and long, for most kinds of the jobs."""
     kinds = sorted({kind_of(job) for job in jobs.values()})
     return {
         kind: Runs(at=0, lengths=tuple(random.choice((5, 60, 900, 9000)) for _ in range(5)))
@@ -211,7 +211,7 @@ def some_runs(random: Random, jobs: Mapping[str, JobRecord]) -> dict[str, Runs]:
 
 
 def without_estimates(plan: Plan) -> Plan:
-    """All of a plan that is acted on."""
+    """Return everything in a plan that is acted on."""
 
     def bare(verdict: Verdict) -> Verdict:
         if not isinstance(verdict, Wait):
@@ -223,7 +223,7 @@ def without_estimates(plan: Plan) -> Plan:
 
 
 def estimates_moved(seed: int, make: histories.Make, inner: Decide = decide) -> int:
-    """How many estimates other runs move along a random history; they must move nothing else."""
+    """Return how many estimates other runs change in a random history; nothing else may change."""
     random = Random(seed)
     world, moved = make(random, decide), 0
     for _ in range(8):
@@ -242,12 +242,12 @@ def estimates_moved(seed: int, make: histories.Make, inner: Decide = decide) -> 
 @given(seed=st.integers(0, 2**32))
 @QUICK
 def test_earlier_runs_change_estimates_alone(seed: int, make: histories.Make) -> None:
-    """With and without them a plan starts, stops and promises the same, for the same reasons."""
+    """Earlier runs do not change what a plan starts, stops or promises, nor its reasons."""
     estimates_moved(seed, make)
 
 
 def by_history(snapshot: Snapshot, now: float) -> Plan:
-    """A scheduler that takes for a limit what earlier runs took."""
+    """Return a scheduler that treats the duration of earlier runs as a limit."""
 
     def limited(job: JobRecord) -> JobRecord:
         runs = snapshot.runs.get(kind_of(job))
@@ -260,7 +260,7 @@ def by_history(snapshot: Snapshot, now: float) -> Plan:
 
 
 def test_a_scheduler_that_plans_by_history_is_noticed() -> None:
-    """It backfills by what it expects, so its plans differ; the true one moves estimates alone."""
+    """It backfills by expected durations, so its plans differ; the real scheduler's do not."""
     assert sum(estimates_moved(seed, histories.world_of) for seed in range(20)) > 0
     with pytest.raises(AssertionError):
         for seed in range(100):
@@ -268,7 +268,7 @@ def test_a_scheduler_that_plans_by_history_is_noticed() -> None:
 
 
 def test_what_comes_free_is_told_to_the_first_in_line() -> None:
-    """In this history either of two jobs could start on it; the one of higher priority does."""
+    """In this history, either of two jobs could start on it; the one of higher priority does."""
     told = []
 
     def note(world: World) -> None:
@@ -282,7 +282,7 @@ def test_what_comes_free_is_told_to_the_first_in_line() -> None:
 
 
 def test_a_slice_ends_nothing_for_a_gang_without_a_planned_start() -> None:
-    """A borrower without a limit is rotated for a gang that has waited, and for no other."""
+    """A borrower without a limit is rotated only for a gang that has waited long enough."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}, borrow_slice_s=HOUR)
     w = World(quota, machines_of(1, gpu=8))
     w.ask("A", "base", gpu=8)

@@ -1,4 +1,4 @@
-"""Every law holds too where admins and users use all keys that the scheduler reads, together."""
+"""Every law holds when admins and users use all keys that the scheduler reads, together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORLDS = pytest.mark.parametrize("make", [*histories.WORLDS, histories.grouped_w
 
 @WORLDS
 def test_every_law_holds_with_all_keys(make: histories.Make) -> None:
-    """Ten random histories of each kind; `prove` draws more."""
+    """Ten random histories of each kind are checked; `prove` draws more."""
     for seed in range(10):
         histories.run(seed, laws.LAWS, steps=20, make=featured(make))
 
@@ -37,7 +37,7 @@ def test_every_law_holds_with_all_keys(make: histories.Make) -> None:
     ],
 )
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
-    """Histories in which a law did not hold, or a cycle failed, kept."""
+    """These histories are kept because a law failed in them, or a cycle raised an error."""
     histories.run(seed, laws.LAWS, steps=25, make=featured(make))
 
 
@@ -46,18 +46,18 @@ def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=at_length(500), deadline=None, database=None)
 def test_every_law_holds_with_all_keys_at_length(seed: int, make: histories.Make) -> None:
-    """The same for thousands of histories."""
+    """The same holds for thousands of histories."""
     histories.run(seed, laws.LAWS, steps=25, make=featured(make))
 
 
 def _closing(snapshot: Snapshot) -> Snapshot:
-    """`snapshot` with windows that begin sooner than they do."""
+    """Return `snapshot` with windows that begin earlier."""
     sooner = [replace(w, starts_at=w.starts_at - 300.0) for w in snapshot.quota.maintenance]
     return replace(snapshot, quota=replace(snapshot.quota, maintenance=tuple(sooner)))
 
 
 def _lending_nothing(snapshot: Snapshot) -> Snapshot:
-    """`snapshot` where no project borrows."""
+    """Return `snapshot` where no project borrows."""
     projects = {n: replace(p, borrow=False) for n, p in snapshot.quota.projects.items()}
     return replace(snapshot, quota=replace(snapshot.quota, projects=projects))
 
@@ -66,7 +66,7 @@ def _lending_nothing(snapshot: Snapshot) -> Snapshot:
 def test_a_scheduler_that_heeds_a_key_too_much_is_noticed(
     shown: Callable[[Snapshot], Snapshot],
 ) -> None:
-    """What it leaves idle, others could use."""
+    """Others could use the devices that it leaves idle."""
 
     def timid(snapshot: Snapshot, now: float) -> Plan:
         return decide(shown(snapshot), now)

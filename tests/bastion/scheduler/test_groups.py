@@ -1,4 +1,4 @@
-"""Groups of projects: lending inside first, and the guarantee at every level."""
+"""Groups of projects lend to their members first, and the guarantee holds at every level."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT = (
     *(88, 131, 256, 391, 454, 756, 788, 820, 1_392, 1_859, 2_080, 2_298),
     *(100_196, 100_485),
 )
-"""Histories in which a job started to be stopped, was stopped in vain, or plans took turns."""
+"""Histories in which a job started only to be stopped, was stopped in vain, or plans alternated."""
 
 QUARTERS = {name: {"gpu": 0.25} for name in ("vision", "speech", "web", "ads")}
 DEPARTMENTS = {
@@ -31,7 +31,7 @@ DEPARTMENTS = {
 
 
 def world(**groups: str) -> World:
-    """Two machines of eight devices; two departments of two teams that have four devices each."""
+    """Return two machines of eight devices for two departments of two teams, four devices each."""
     written = {name: f"{text}\n{groups.get(name, '')}" for name, text in DEPARTMENTS.items()}
     quota = quota_of({"gpu": 16}, QUARTERS, groups=written, min_runtime_s=0, grace_s=10)
     return World(quota, machines_of(2, gpu=8))
@@ -46,7 +46,7 @@ def fill(w: World, project: str, number: int) -> None:
 
 
 def test_what_a_team_leaves_idle_goes_to_its_department_first() -> None:
-    """A team of another department asked earlier, and borrowed less."""
+    """A team of another department asked earlier, and has borrowed less."""
     w = world()
     fill(w, "web", 4)
     fill(w, "ads", 4)
@@ -60,7 +60,7 @@ def test_what_a_team_leaves_idle_goes_to_its_department_first() -> None:
 
 
 def test_a_department_takes_its_share_back_from_another() -> None:
-    """Vision is beyond its own share, and within that of research, which product has borrowed."""
+    """Vision is beyond its own share, but within that of research, which product has borrowed."""
     w = world()
     fill(w, "web", 12)
     fill(w, "vision", 4)
@@ -84,7 +84,7 @@ def test_a_team_takes_its_share_back_from_its_sibling_first() -> None:
 
 
 def test_a_sibling_gives_first_and_another_department_gives_the_rest() -> None:
-    """The sibling has borrowed one device only."""
+    """The sibling has borrowed only one device."""
     w = world()
     fill(w, "vision", 5)
     fill(w, "web", 11)
@@ -97,7 +97,7 @@ def test_a_sibling_gives_first_and_another_department_gives_the_rest() -> None:
 
 
 def test_what_stands_on_the_share_of_a_department_is_not_taken_by_another() -> None:
-    """Web is within its share; vision uses what speech leaves idle, and ads is gone."""
+    """Web is within its share; vision uses devices that speech leaves idle, and ads has ended."""
     w = world()
     fill(w, "vision", 8)
     fill(w, "ads", 8)
@@ -108,7 +108,7 @@ def test_what_stands_on_the_share_of_a_department_is_not_taken_by_another() -> N
 
 
 def test_between_equals_inside_a_department_nothing_is_stopped() -> None:
-    """Both teams of research are beyond their shares, and the department uses all of its own."""
+    """Both teams of research are beyond their shares, and the department's share is in use."""
     w = world()
     fill(w, "vision", 8)
     fill(w, "web", 8)
@@ -119,7 +119,7 @@ def test_between_equals_inside_a_department_nothing_is_stopped() -> None:
 
 
 def test_a_promise_on_a_department_gives_way_to_a_team_within_its_share() -> None:
-    """Vision was promised a device of the department; speech asks for its own before it starts."""
+    """Vision has a promise on a device of the department; speech asks for its own first."""
     w = world()
     fill(w, "web", 12)
     fill(w, "vision", 4)
@@ -133,7 +133,7 @@ def test_a_promise_on_a_department_gives_way_to_a_team_within_its_share() -> Non
 
 
 def test_a_promise_on_a_department_keeps_its_place_beside_a_borrower() -> None:
-    """A sibling that asks for more than its share waits until the victim was stopped for it."""
+    """A sibling that asks for more than its share waits until the promise's victim stops."""
     shares = {name: {"gpu": 0.25} for name in ("vision", "speech", "web")}
     groups = {"research": 'members = ["vision", "speech"]'}
     quota = quota_of({"gpu": 12}, shares, groups=groups, min_runtime_s=0, grace_s=10)
@@ -154,7 +154,7 @@ def test_a_promise_on_a_department_keeps_its_place_beside_a_borrower() -> None:
 
 
 def test_what_a_department_does_not_lend_stays_in_it() -> None:
-    """Six of its eight devices may not leave it; a team of it may have all of them."""
+    """Six of its eight devices must stay in it, and one of its teams can have all of them."""
     w = world(research="lend = { gpu = 0.25 }")
     fill(w, "web", 12)
     assert w.units("web") == 10
@@ -165,7 +165,7 @@ def test_what_a_department_does_not_lend_stays_in_it() -> None:
 
 
 def test_the_ceiling_of_a_department_is_told_with_its_name() -> None:
-    """Vision may hold everything, research ten devices."""
+    """Vision may hold everything, research only ten devices."""
     w = world(research="ceiling = { gpu = 0.625 }")
     fill(w, "vision", 12)
     assert w.units("vision") == 10
@@ -174,7 +174,7 @@ def test_the_ceiling_of_a_department_is_told_with_its_name() -> None:
 
 
 def test_a_team_reclaims_below_the_ceiling_of_its_department() -> None:
-    """Devices are idle, but its sibling has all that the department may hold."""
+    """Devices are idle, but its sibling holds all that the department may hold."""
     w = world(research="ceiling = { gpu = 0.5 }")
     fill(w, "vision", 8)
     w.ask("speech", "own", gpu=4)
@@ -184,7 +184,7 @@ def test_a_team_reclaims_below_the_ceiling_of_its_department() -> None:
 
 
 def test_a_department_with_more_than_its_teams_keeps_it_from_others() -> None:
-    """Of sixteen research has twelve, its teams four each: four are for both before product."""
+    """Research has 12 of 16 and its teams 4 each: 4 go to the teams before product."""
     quota = quota_of(
         {"gpu": 16},
         {"vision": {"gpu": 0.25}, "speech": {"gpu": 0.25}, "web": {"gpu": 0.25}},
@@ -220,7 +220,7 @@ def test_a_sibling_beyond_its_own_share_does_not_keep_a_team_from_its_own_lower_
 
 
 def test_a_later_promise_does_not_take_the_place_of_an_earlier_one_on_a_share() -> None:
-    """`alpha` was promised its start after `omega`: all promises stand, and none is made anew."""
+    """`alpha` gets its promise after `omega`: all promises stand, and none is renewed."""
     shares = {"vision": {"gpu": 0.25}, "speech": {"gpu": 0.5}, "web": {"gpu": 0.25}}
     groups = {"research": 'members = ["vision", "speech"]'}
     quota = quota_of({"gpu": 12}, shares, groups=groups, min_runtime_s=100, grace_s=10)
@@ -243,7 +243,7 @@ def test_a_later_promise_does_not_take_the_place_of_an_earlier_one_on_a_share() 
 
 
 def test_idle_capacity_goes_by_department_and_then_by_team() -> None:
-    """Two teams of one department get together what the only team of another gets."""
+    """Two teams of one department together get as much as the only team of another."""
     shares = {"a": {"gpu": 0.125}, "b": {"gpu": 0.125}, "c": {"gpu": 0.25}, "rest": {"gpu": 0.5}}
     groups = {"one": 'members = ["a", "b"]', "two": 'members = ["c"]'}
     w = World(quota_of({"gpu": 16}, shares, groups=groups), machines_of(2, gpu=8))
@@ -276,7 +276,7 @@ def test_three_levels() -> None:
 
 
 def test_what_never_borrows_never_stands_on_its_department() -> None:
-    """The sibling may take the share of the department back, and this job may not be stopped."""
+    """The sibling may take back the department's share, and this job must not be stopped."""
     quota = quota_of(
         {"gpu": 16}, QUARTERS, groups=DEPARTMENTS, options={"vision": "borrow = false"}
     )
@@ -287,7 +287,7 @@ def test_what_never_borrows_never_stands_on_its_department() -> None:
 
 
 def test_a_victim_of_a_department_is_told_why() -> None:
-    """It is told for which job, and for how much of which share."""
+    """The reason names the job for which it stops, and how much of which share that job gets."""
     w = world()
     fill(w, "web", 12)
     fill(w, "vision", 4)
@@ -300,7 +300,7 @@ def test_a_victim_of_a_department_is_told_why() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 20, 10))
 def test_every_plan_keeps_every_law(seed: int) -> None:
-    """At every cycle of ten random histories with groups, every law holds."""
+    """Every law holds at every cycle of ten random histories with groups."""
     for each in range(seed, seed + 10):
         histories.run(each, laws.LAWS, steps=20, make=histories.grouped_world_of)
 
@@ -313,7 +313,7 @@ def test_every_plan_keeps_every_law(seed: int) -> None:
     ],
 )
 def test_laws_that_were_once_broken(seed: int) -> None:
-    """Histories in which a law did not hold, kept."""
+    """These histories are kept because a law failed in them."""
     histories.run(seed, laws.LAWS, steps=25, make=histories.grouped_world_of)
 
 
@@ -321,7 +321,7 @@ def test_laws_that_were_once_broken(seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=at_length(1_000), deadline=None, database=None)
 def test_every_plan_keeps_every_law_at_length(seed: int) -> None:
-    """Thousands of histories, every law at every cycle."""
+    """Every law holds at every cycle of thousands of histories."""
     histories.run(seed, laws.LAWS, steps=25, make=histories.grouped_world_of)
 
 
@@ -333,14 +333,14 @@ def _after(world: World) -> None:
 
 @pytest.mark.parametrize("seeds", [range(8), KEPT])
 def test_whatever_moves_all_is_at_rest_soon(seeds: Sequence[int]) -> None:
-    """Nothing starts to be stopped, nothing is stopped in vain, and a plan stands."""
+    """No job starts only to be stopped, none is stopped in vain, and a plan stands."""
     for seed in seeds:
         histories.run(seed, (), steps=25, after=_after, make=histories.grouped_world_of)
 
 
 @pytest.mark.prove
 def test_few_histories_are_not_at_rest_soon() -> None:
-    """One may be left, see what is measured of the scheduler; never two in seven hundred."""
+    """One may remain, as the documented measurements say; never two in seven hundred."""
     failed = 0
     for seed in range(100_000, 100_700):
         try:
@@ -356,7 +356,7 @@ def _flat(quota: Quota) -> Quota:
 
 
 def _boundless(quota: Quota) -> Quota:
-    """Every group with a share of everything, all of it lent."""
+    """Return every group with a share of everything, all of it lent."""
     groups = {
         n: replace(g, nominal=quota.totals, ceiling=quota.totals, kept=NOTHING)
         for n, g in quota.groups.items()
@@ -375,7 +375,7 @@ def _boundless(quota: Quota) -> Quota:
 def test_a_scheduler_that_sees_other_groups_is_noticed(
     change: Callable[[Quota], Quota], law: laws.Law
 ) -> None:
-    """One that sees no groups, and one to which every group has everything."""
+    """One scheduler sees no groups; to another, every group owns everything."""
 
     def seen(snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, quota=change(snapshot.quota))

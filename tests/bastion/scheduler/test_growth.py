@@ -1,4 +1,4 @@
-"""Elastic jobs: what they start with, when they grow, and what they give back to which jobs."""
+"""Elastic jobs: how many replicas they start with, when they grow, and to whom they give back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world(machines: int = 2, pools: int = 0, options: dict[str, str] | None = None) -> World:
-    """Two projects with half of 16 devices each; borrowers run ten minutes at least."""
+    """Return two projects with half of 16 devices each; borrowers run for at least ten minutes."""
     quota = quota_of(
         {"gpu": 16}, HALVES, options=options, min_runtime_s=600, grace_s=30, max_grace_s=30
     )
@@ -30,13 +30,13 @@ def world(machines: int = 2, pools: int = 0, options: dict[str, str] | None = No
 
 
 def count(w: World, name: str) -> int:
-    """How many replicas a job has."""
+    """Return how many replicas a job has."""
     job = w.jobs[name]
     return job.replicas if job.phase is Phase.RUNNING else 0
 
 
 def test_it_starts_with_as_many_as_fit_up_to_its_most() -> None:
-    """Nothing else waits, so it gets all that it may have, within the share or not."""
+    """Nothing else waits, so it gets its maximum, within the share or not."""
     w = world()
     w.ask("A", "e", replicas=2, most=12, gpu=1)
     w.cycle()
@@ -44,7 +44,7 @@ def test_it_starts_with_as_many_as_fit_up_to_its_most() -> None:
 
 
 def test_others_come_before_what_is_above_the_fewest() -> None:
-    """Jobs that are later in the order start first; what they leave is for growth."""
+    """Later jobs in the order start first; what they leave is for growth."""
     w = world()
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     for n in range(5):
@@ -55,7 +55,7 @@ def test_others_come_before_what_is_above_the_fewest() -> None:
 
 
 def test_what_it_holds_above_its_fewest_is_told_to_those_that_wait() -> None:
-    """It holds all devices, not the two that it asked for at least."""
+    """The reason counts all devices that it holds, not just the two of its minimum."""
     w = world()
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.cycle()
@@ -81,7 +81,7 @@ def test_what_could_be_taken_back_at_once_is_not_given(min_runtime_s: int, most:
 
 
 def test_elastic_jobs_grow_by_turns() -> None:
-    """Two that could take everything share it."""
+    """Two jobs that could each take everything share it."""
     w = world()
     for name in ("e", "f"):
         w.ask("A", name, replicas=1, most=16, gpu=1)
@@ -90,7 +90,7 @@ def test_elastic_jobs_grow_by_turns() -> None:
 
 
 def test_without_room_for_its_fewest_it_waits() -> None:
-    """It never starts with fewer."""
+    """It never starts with fewer replicas than its minimum."""
     w = world(machines=1)
     w.ask("A", "a", gpu=7)
     w.cycle()
@@ -100,7 +100,7 @@ def test_without_room_for_its_fewest_it_waits() -> None:
 
 
 def test_it_grows_once_room_stays_and_it_has_run_for_a_while() -> None:
-    """It is told what fits, stops, and starts again with that many; it is no preemption."""
+    """It learns the size that fits, stops, and restarts with that size; it is no preemption."""
     w = world()
     w.ask("B", "b", gpu=8, runs_s=100)
     w.ask("A", "e", replicas=2, most=16, gpu=1)
@@ -125,7 +125,7 @@ def test_it_grows_once_room_stays_and_it_has_run_for_a_while() -> None:
 
 
 def test_it_does_not_grow_for_little() -> None:
-    """A restart costs more than one replica beside eight is worth."""
+    """A restart costs more than one replica in addition to eight is worth."""
     w = world()
     w.ask("B", "b", gpu=7)
     w.ask("B", "c", gpu=1, runs_s=100)
@@ -137,7 +137,7 @@ def test_it_does_not_grow_for_little() -> None:
 
 
 def test_a_job_of_which_replicas_have_ended_is_left_to_end() -> None:
-    """Devices that its own replicas have left are no room for it: it would do all of it again."""
+    """Devices that its own finished replicas leave are no room: it would repeat all their work."""
     w = world()
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.cycle()
@@ -152,7 +152,7 @@ def test_a_job_of_which_replicas_have_ended_is_left_to_end() -> None:
 
 
 def test_it_does_not_grow_while_anything_waits_for_what_it_would_take() -> None:
-    """A gang that is too large for what is free still has the first claim on what comes free."""
+    """A gang too large for the free devices still comes first for those that become free."""
     w = world()
     w.ask("B", "b", gpu=5, runs_s=300)
     w.ask("B", "c", gpu=3)
@@ -183,7 +183,7 @@ def test_what_is_above_the_share_goes_back_to_its_owner() -> None:
 
 
 def test_grown_gangs_are_preempted_before_others_of_their_project() -> None:
-    """The oldest has lost most; it goes first because it can give back without ending."""
+    """The oldest would lose most, but goes first because it can give back without ending."""
     w = world()
     w.quota = quota_of({"gpu": 16}, {"B": {"gpu": 0.5}, "G": {}}, min_runtime_s=600, grace_s=30)
     w.ask("G", "e", replicas=2, most=8, gpu=1)
@@ -199,7 +199,7 @@ def test_grown_gangs_are_preempted_before_others_of_their_project() -> None:
 
 
 def test_jobs_of_its_own_project_get_back_what_is_above_the_fewest() -> None:
-    """After its least running time; of the same priority, not of a lower one."""
+    """It gives back after its minimum run time, to the same priority but not to a lower one."""
     w = world(machines=1)
     w.ask("A", "e", replicas=2, most=8, gpu=1)
     w.cycle()
@@ -214,7 +214,7 @@ def test_jobs_of_its_own_project_get_back_what_is_above_the_fewest() -> None:
 
 
 def test_a_gang_at_its_fewest_gives_nothing_to_its_equals() -> None:
-    """What it asked for at least is its own, as for any other gang."""
+    """Its minimum is its own, as for any other gang."""
     w = world(machines=1)
     w.ask("A", "a", gpu=6, runs_s=10_000)
     w.ask("A", "e", replicas=2, most=8, gpu=1)
@@ -226,7 +226,7 @@ def test_a_gang_at_its_fewest_gives_nothing_to_its_equals() -> None:
 
 
 def test_it_grows_within_the_share_alone_where_it_may_not_borrow() -> None:
-    """`borrow = false` of its project holds for every replica."""
+    """`borrow = false` of its project applies to every replica."""
     w = world(options={"A": "borrow = false"})
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.cycle()
@@ -234,7 +234,7 @@ def test_it_grows_within_the_share_alone_where_it_may_not_borrow() -> None:
 
 
 def test_a_gang_that_is_kept_together_grows_where_it_is() -> None:
-    """Under `consolidated` no replica goes to another pool, though it has room."""
+    """Under `consolidated`, no replica goes to another pool, even if that has room."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 1.0}}, placement="consolidated")
     both = machines_of(1, gpu=8) | machines_of(1, pool="q", gpu=8)
     w = World(quota, both, {"p": pool_of(0, gpu=8), "q": pool_of(0, "q", gpu=8)})
@@ -244,7 +244,7 @@ def test_a_gang_that_is_kept_together_grows_where_it_is() -> None:
 
 
 def test_a_limit_of_its_user_holds_for_every_replica() -> None:
-    """What others of the user hold counts."""
+    """Everything else that the user holds counts."""
     w = world(options={"A": "max_units_per_user = { gpu = 6 }"})
     w.ask("A", "a", gpu=1)
     w.ask("A", "e", replicas=2, most=16, gpu=1)
@@ -253,7 +253,7 @@ def test_a_limit_of_its_user_holds_for_every_replica() -> None:
 
 
 def test_it_has_more_machines_made_only_as_it_needs_new_ones_anyway() -> None:
-    """Where its fewest stand already, it does not wait for a machine to boot."""
+    """If its minimum fits on existing machines, it does not wait for a machine to boot."""
     w = world(machines=1, pools=1)
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.cycle()
@@ -265,7 +265,7 @@ def test_it_has_more_machines_made_only_as_it_needs_new_ones_anyway() -> None:
 
 
 def test_a_pool_that_is_short_gives_it_the_fewest() -> None:
-    """What has waited for long asks for no more machines than it needs."""
+    """A gang that has waited for long asks for no more machines than its minimum needs."""
     w = world(machines=0, pools=2)
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.now += 301
@@ -274,7 +274,7 @@ def test_a_pool_that_is_short_gives_it_the_fewest() -> None:
 
 
 def test_a_cycle_places_only_so_many_replicas() -> None:
-    """Jobs that ask for next to nothing could fill every machine; the others get theirs later."""
+    """Jobs that ask for almost nothing could fill every machine; they get the rest later."""
     w = World(quota_of({"gpu": 8}, {"A": {"gpu": 1.0}}), machines_of(4, gpu=2, memory=10**9))
     w.extra["steps"] = 600
     for n in range(10):
@@ -296,7 +296,7 @@ LAWS = (
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_elastic_worlds_keep_the_laws(seed: int) -> None:
-    """Whatever comes and ends: no device twice, no total exceeded, and never fewer than asked."""
+    """No device is used twice, no total is exceeded, and no job is below its minimum."""
     grown, _ = _live(seed, decide)
     assert grown
 
@@ -304,7 +304,7 @@ def test_random_elastic_worlds_keep_the_laws(seed: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(6, 300))
 def test_many_random_elastic_worlds_keep_the_laws(seed: int) -> None:
-    """The same at length."""
+    """The same holds in long runs."""
     _live(seed, decide)
 
 
@@ -325,7 +325,7 @@ def test_a_replica_on_devices_of_another_is_noticed() -> None:
 
 
 def _live(seed: int, decide_: Decide) -> tuple[int, World]:
-    """How often a gang had more replicas than its fewest, in a life of 40 steps."""
+    """Return how often a gang exceeded its minimum in a life of 40 steps."""
     random = Random(seed)
     w = world(machines=3)
     w._decide = decide_
@@ -353,13 +353,13 @@ def _live(seed: int, decide_: Decide) -> tuple[int, World]:
 
 
 def limited(most: int, machines: int = 2) -> World:
-    """As `world`, and no user of A may have more than `most` devices at once."""
+    """Return `world` in which no user of A may hold more than `most` devices at the same time."""
     own = {"A": f"max_units_per_user = {{ gpu = {most} }}"}
     return world(machines, options=own)
 
 
 def test_it_gives_back_to_a_job_that_the_limit_of_its_user_keeps_out() -> None:
-    """It has grown to the limit; once it has run for a while it starts again beside the other."""
+    """It has grown to the limit; after its minimum run time it restarts beside the other job."""
     w = limited(8)
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.cycle()
@@ -394,7 +394,7 @@ def test_it_gives_back_to_a_job_that_the_limit_of_its_user_keeps_out() -> None:
     ],
 )
 def test_it_gives_nothing_back_in_vain(name: str, options: dict[str, Any]) -> None:
-    """Only what can start then is worth a restart."""
+    """A restart is only worth it if another job can then start."""
     w = limited(9)
     w.ask("B", "b", gpu=8)
     w.ask("A", "e", replicas=4, most=16, gpu=1)
@@ -412,7 +412,7 @@ def test_it_gives_nothing_back_in_vain(name: str, options: dict[str, Any]) -> No
     ids=["either", "both", "the larger"],
 )
 def test_as_few_give_back_as_are_needed(most: tuple[int, int], asks: int, stopped: int) -> None:
-    """Of two that have grown one where that is enough, also if it is looked at second."""
+    """If one of two grown jobs is enough, only that one gives back, even if it is second."""
     w = limited(8, machines=4)
     for name, at_most in zip("ef", most):
         w.ask("A", name, replicas=1, most=at_most, gpu=1)
@@ -428,7 +428,7 @@ def test_as_few_give_back_as_are_needed(most: tuple[int, int], asks: int, stoppe
 
 
 def test_another_does_not_grow_into_what_it_makes_room_beside() -> None:
-    """A free machine is what the other job of the user will start on, once the limit lets it in."""
+    """The other job of the user will start on the free machine once the limit allows it."""
     w = limited(11)
     w.ask("B", "b", gpu=7, runs_s=605)
     w.ask("B", "c", gpu=8, runs_s=10)
@@ -448,7 +448,7 @@ def test_another_does_not_grow_into_what_it_makes_room_beside() -> None:
 
 
 def test_what_gives_back_is_looked_for_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user with a hundred grown jobs, and a job that none of them lets in, costs no more."""
+    """A user with a hundred grown jobs, none of which could help a waiting job, costs no more."""
     looks, let_in = [0], UserLimits.let_in
 
     def counting(self: UserLimits, *args: Any) -> Any:

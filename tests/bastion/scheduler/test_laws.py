@@ -1,4 +1,4 @@
-"""Every plan keeps the laws, on random histories; every law notices a scheduler that does not."""
+"""Every plan keeps the laws on random histories; every law detects a scheduler that breaks it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def law(name: str) -> laws.Law:
-    """The law of that name."""
+    """Return the law with that name."""
     found: laws.Law = getattr(laws, name)
     return found
 
@@ -38,13 +38,13 @@ WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 @WORLDS
 @pytest.mark.parametrize("seed", range(0, 20, 10))
 def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
-    """At every cycle of ten random histories, every law holds; `prove` draws its seeds anew."""
+    """Every law holds at every cycle of ten random histories; `prove` draws new seeds."""
     for each in range(seed, seed + 10):
         histories.run(each, laws.LAWS, steps=20, make=make)
 
 
 def test_the_guarantee_holds_where_processors_are_short() -> None:
-    """B-19-9 waits behind a gang of its project that has waited long; it was promised too late."""
+    """B-19-9 waits behind a gang of its project that has waited long; its promise came too late."""
     histories.run(6_457, laws.LAWS, steps=20, make=histories.mixed_world_of)
 
 
@@ -91,17 +91,17 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
     ],
 )
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
-    """Histories in which a law did not hold, kept."""
+    """These histories are kept because a law failed in them."""
     histories.run(seed, laws.LAWS, steps=25, make=make)
 
 
 def test_what_was_rotated_for_a_plan_goes_on_once_its_gang_is_promised_a_place() -> None:
-    """B-19-13 gets its share back in the cycle in which two gangs were rotated for its plan."""
+    """B-19-13 gets its share back in the cycle in which two gangs are rotated for its plan."""
     histories.run(110, laws.LAWS, steps=40, make=histories.mixed_world_of)
 
 
 def test_a_rotation_for_nothing_is_noticed() -> None:
-    """The law fails where the plan leaves out what it planned."""
+    """The law fails if the plan omits what it planned."""
 
     def planless(snapshot: Snapshot, now: float, plan: Plan) -> None:
         laws.a_rotation_is_of_use(snapshot, now, replace(plan, planned=()))
@@ -113,7 +113,7 @@ def test_a_rotation_for_nothing_is_noticed() -> None:
 
 @pytest.mark.parametrize("seed", [2_932, 77_010, 88_854, 5_651_168, 4_281_889_382, 9_688_487])
 def test_told_starts_that_were_once_put_off(seed: int) -> None:
-    """Streams in which a start that was told became later, or devices idled, kept."""
+    """These streams are kept because an announced start was postponed in them, or devices idled."""
     told = [*laws.LAWS, laws.told_starts_are_kept()]
     histories.run(seed, told, steps=60, make=histories.stream_world_of)
 
@@ -123,13 +123,13 @@ def test_told_starts_that_were_once_put_off(seed: int) -> None:
 @given(seed=SEEDS)
 @LONG
 def test_every_plan_keeps_every_law_at_length(seed: int, make: histories.Make) -> None:
-    """Ten thousand histories of all kinds, every law at every cycle."""
+    """Every law holds at every cycle of ten thousand histories of all kinds."""
     histories.run(seed, laws.LAWS, steps=25, make=make)
 
 
 @pytest.mark.parametrize("name", sorted(mutants.MUTANTS))
 def test_a_broken_scheduler_is_noticed(name: str) -> None:
-    """The law made for it fails on some early seed."""
+    """The law that targets it fails on some early seed."""
     inner, broken = mutants.MUTANTS[name]
     for seed, make in product(range(300), histories.WORLDS):
         try:
@@ -148,7 +148,7 @@ def assert_deadlines_kept(world: World, known: dict[tuple[str, ...], float]) -> 
 
 @pytest.mark.parametrize("is_broken", [False, True])
 def test_a_promise_keeps_its_deadline(*, is_broken: bool) -> None:
-    """While nothing is lost the deadline stands; a scheduler that postpones is noticed."""
+    """The deadline stands as long as nothing is lost; a scheduler that postpones it is detected."""
     inner = mutants.postpones if is_broken else decide
     moved = False
     for seed in range(30):
@@ -173,7 +173,7 @@ def test_a_promise_keeps_its_deadline(*, is_broken: bool) -> None:
 
 
 def shuffled(random: Random, snapshot: Snapshot) -> Snapshot:
-    """The same snapshot, its mappings in another order."""
+    """Return the same snapshot with its mappings in another order."""
 
     def mix(mapping: dict[str, _T]) -> dict[str, _T]:
         names = sorted(mapping)
@@ -189,7 +189,7 @@ def shuffled(random: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def assert_deterministic(world: World, inner: Decide = decide) -> None:
-    """The order of mappings does not matter, not even for the order of what comes out."""
+    """The order of mappings does not matter, not even for the order of the output."""
     snapshot = world.snapshot()
     one = inner(shuffled(Random(1), snapshot), world.now)
     two = inner(shuffled(Random(2), snapshot), world.now)
@@ -201,7 +201,7 @@ def assert_deterministic(world: World, inner: Decide = decide) -> None:
 @given(seed=SEEDS)
 @QUICK
 def test_the_order_of_mappings_does_not_matter(seed: int, make: histories.Make) -> None:
-    """Two snapshots that are equal give plans that are equal."""
+    """Equal snapshots give equal plans."""
     in_any_order(seed, make)
 
 
@@ -210,12 +210,12 @@ def test_the_order_of_mappings_does_not_matter(seed: int, make: histories.Make) 
 @given(seed=SEEDS)
 @settings(LONG, max_examples=at_length(350))
 def test_the_order_of_mappings_does_not_matter_at_length(seed: int, make: histories.Make) -> None:
-    """The same for thousands of histories."""
+    """The same holds for thousands of histories."""
     in_any_order(seed, make)
 
 
 def in_any_order(seed: int, make: histories.Make) -> None:
-    """One history, its mappings in another order at every cycle."""
+    """Play one history with its mappings in another order at every cycle."""
     random = Random(seed)
     world = make(random, decide)
     for _ in range(8):
@@ -226,7 +226,7 @@ def in_any_order(seed: int, make: histories.Make) -> None:
 
 
 def test_a_scheduler_that_depends_on_order_is_noticed() -> None:
-    """One that treats the first job it sees otherwise does not pass for deterministic."""
+    """A scheduler that treats the first job it sees differently is not deterministic."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             random = Random(seed)
@@ -237,7 +237,7 @@ def test_a_scheduler_that_depends_on_order_is_noticed() -> None:
 
 
 def preemptions_late(seed: int, make: histories.Make) -> int:
-    """How many are stopped in a world that was left alone for an hour."""
+    """Return how many jobs are stopped in a world that was left alone for an hour."""
     world = histories.run(seed, (), steps=10, make=make)
     world.quota = replace(world.quota, scheduler=replace(world.quota.scheduler, plan_after_s=1e9))
     world.ends.clear()
@@ -266,12 +266,12 @@ def test_when_nothing_more_arrives_preemption_comes_to_an_end(
 @given(seed=SEEDS)
 @settings(LONG, max_examples=at_length(350))
 def test_preemption_comes_to_an_end_at_length(seed: int, make: histories.Make) -> None:
-    """The same for two thousand histories of all kinds."""
+    """The same holds for two thousand histories of all kinds."""
     assert not preemptions_late(seed, make)
 
 
 def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[str]:
-    """Jobs that would start alone, and still wait when no other has come for hours."""
+    """Return jobs that would start alone, and still wait although none has arrived for hours."""
     world = histories.run(seed, (), steps=10, inner=inner, make=make)
     for name, machine in world.machines.items():
         world.machines[name] = replace(machine, cordoned="", bad_devices={})
@@ -292,7 +292,7 @@ def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[s
 @given(seed=SEEDS)
 @QUICK
 def test_a_job_that_could_run_alone_runs_in_the_end(seed: int, make: histories.Make) -> None:
-    """What others leave for good is used: no job starves once no more are submitted."""
+    """Capacity that others leave permanently is used: no job starves once submissions stop."""
     assert not left_over(seed, make)
 
 
@@ -301,10 +301,10 @@ def test_a_job_that_could_run_alone_runs_in_the_end(seed: int, make: histories.M
 @given(seed=SEEDS)
 @LONG
 def test_no_job_starves_at_length(seed: int, make: histories.Make) -> None:
-    """The same for ten thousand histories."""
+    """The same holds for ten thousand histories."""
     assert not left_over(seed, make)
 
 
 def test_a_scheduler_that_starves_a_job_is_noticed() -> None:
-    """One that keeps devices for a gang that never starts leaves others waiting."""
+    """A scheduler that keeps devices for a gang that never starts leaves other jobs waiting."""
     assert any(left_over(seed, histories.world_of, mutants.starves) for seed in range(20))

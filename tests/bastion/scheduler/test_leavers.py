@@ -1,4 +1,4 @@
-"""What is added up of gangs that a question takes to be gone is what they leave one by one."""
+"""What gangs that are assumed to be gone leave in total equals what they leave one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NESTED = quota_of(
 
 
 def surveyed(quota: Quota) -> Draft:
-    """Twenty jobs of three projects that run."""
+    """Return twenty running jobs of three projects."""
     world = World(quota, machines_of(4, gpu=8))
     for number in range(20):
         world.ask("ABC"[number % 3], gpu=1)
@@ -35,7 +35,7 @@ def surveyed(quota: Quota) -> Draft:
 
 
 def told(shares: Shares) -> list[object]:
-    """All that is asked of shares, of every project."""
+    """Return all answers about shares, for every project."""
     asked = [Amounts({"gpu": units}) for units in (1, 4, 9, 17)]
     return [
         (
@@ -50,7 +50,7 @@ def told(shares: Shares) -> list[object]:
 
 @pytest.mark.parametrize("quota", [FLAT, NESTED])
 def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
-    """In whatever order questions follow each other, and whatever is given between them."""
+    """The order of the questions, and what is given between them, does not matter."""
     random, draft = Random(3), surveyed(quota)
     shares, running = draft.shares, list(draft.running.values())
     assert len(running) == 20
@@ -111,7 +111,7 @@ TIGHT = quota_of(
 
 @pytest.mark.parametrize("quota", [FLAT, NESTED, TIGHT])
 def test_a_question_alone_counts_what_left_in_all_projects_that_it_depends_on(quota: Quota) -> None:
-    """As if it had been asked after every other question, the groups of the project among them."""
+    """It gives the same answer as after every other question, the project's groups included."""
     random, draft = Random(4), surveyed(quota)
     shares, running = draft.shares, list(draft.running.values())
     found: dict[Callable[[Shares, str], object], set[str]] = {ask: set() for ask in QUESTIONS}

@@ -1,4 +1,4 @@
-"""What a project does not lend stays its own, also while a start is planned for it."""
+"""What a project does not lend stays its own, even while a start is planned for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def lender_world_of(random: Random, inner: Decide) -> World:
-    """B lends little or nothing of its half; gangs of both soon have planned starts."""
+    """Return B that lends little or nothing of its half; gangs of both soon have planned starts."""
     lent = random.choice((0.1, 0.2))
     quota = quota_of(
         {"gpu": 12},
@@ -29,7 +29,7 @@ def lender_world_of(random: Random, inner: Decide) -> World:
 
 
 def play(seed: int, steps: int, inner: Decide = decide) -> None:
-    """One history, with the laws at every cycle."""
+    """Play one history, with the laws checked at every cycle."""
     random = Random(seed)
     world = lender_world_of(random, histories.watched(laws.LAWS, inner))
     for _ in range(steps):
@@ -75,12 +75,12 @@ def test_borrowers_do_not_take_what_a_planned_gang_of_the_lender_would_leave() -
 
 @pytest.mark.parametrize("seed", [20, 56, 65, 82])
 def test_what_was_once_lent_against_the_quota_file_is_kept(seed: int) -> None:
-    """Histories in which a borrower started on what was not lent, kept."""
+    """In these histories, a borrower once started on what was not lent."""
     play(seed, steps=40)
 
 
 def test_a_scheduler_that_lends_all_is_noticed() -> None:
-    """The law fails on one of a few histories of a scheduler to which nothing is kept."""
+    """The law fails in one of a few histories if the scheduler keeps nothing for the lender."""
     with pytest.raises(AssertionError, match="not lent"):
         for seed in range(10):
             play(seed, steps=20, inner=mutants.seeing(mutants.all_is_lent))
@@ -89,5 +89,5 @@ def test_a_scheduler_that_lends_all_is_noticed() -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(1_000, 1_500))
 def test_what_is_not_lent_is_kept_at_length(seed: int) -> None:
-    """Five hundred histories of a project that lends little."""
+    """Five hundred histories of a project that lends little are checked."""
     play(seed, steps=40)

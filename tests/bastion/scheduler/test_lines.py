@@ -1,4 +1,4 @@
-"""Lines that are kept from cycle to cycle are those that would be made from nothing."""
+"""Lines that are kept from cycle to cycle equal those built from scratch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES = Shapes(quota_of({"gpu": 8}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}))
 
 
 def waiting(random: Random, name: str) -> Standing:
-    """A job of one of two projects, two users and three sizes."""
+    """Return a job of one of two projects, two users and three sizes."""
     job = JobRecord(
         id=name,
         project=random.choice("AB"),
@@ -34,14 +34,14 @@ def waiting(random: Random, name: str) -> Standing:
 
 
 def made_of(standing: Iterable[Standing]) -> Lines:
-    """Lines in which exactly these wait."""
+    """Return lines in which exactly these gangs wait."""
     lines = Lines()
     lines.make(standing)
     return lines
 
 
 def facts(lines: Lines) -> object:
-    """All that a cycle is told of them."""
+    """Return everything that a cycle reads from them."""
     found = lines.by_project()
     backlogs = lines.backlogs
     return (
@@ -54,13 +54,13 @@ def facts(lines: Lines) -> object:
 
 
 def without(entries: Iterable[Entry], names: Collection[str]) -> list[Entry]:
-    """Those that have none of these names."""
+    """Return those without these names."""
     return [each for each in entries if each.name not in names]
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_left_out_of_one_cycle_is_back_in_the_next(seed: int) -> None:
-    """A cycle sees lines without some gangs; the next one sees all, and what came and went."""
+    """A cycle sees lines without some gangs; the next one sees all, with the latest changes."""
     random = Random(seed)
     standing = {f"j{number}": waiting(random, f"j{number}") for number in range(25)}
     lines = made_of(standing.values())

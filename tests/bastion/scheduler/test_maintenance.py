@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 
 def world(*windows: Window, machines: int = 1, pools: int = 0) -> World:
-    """Machines of eight devices, all of one project, and windows relative to the first cycle."""
+    """Return machines of eight devices, all of one project, and windows from the first cycle on."""
     quota = quota_of({"gpu": 16}, ONE, min_runtime_s=60, grace_s=30, max_grace_s=30)
     w = World(quota, machines_of(machines, gpu=8), {"p": pool_of(pools, gpu=8)})
     moved = tuple(
@@ -34,13 +34,13 @@ def world(*windows: Window, machines: int = 1, pools: int = 0) -> World:
 
 
 def unresumed(w: World, name: str) -> None:
-    """Let a job end for good where it is stopped."""
+    """Make a job end permanently when it is stopped."""
     w.jobs[name] = replace(w.jobs[name], resume=False)
 
 
 @pytest.mark.parametrize(("begins_s", "told_s"), [(HOUR, HOUR - 120), (120.0, None)])
 def test_the_max_runtime_that_is_told_will_do(begins_s: float, told_s: float | None) -> None:
-    """A job that ends before the window, but with too little to spare, is told of no other."""
+    """A job that ends before the window, but with too little margin, is told no other limit."""
     w = world(Window(starts_at=begins_s, ends_at=2 * HOUR))
     w.ask("A", "long", gpu=1, max_runtime_s=begins_s - 31)
     unresumed(w, "long")
@@ -55,7 +55,7 @@ def test_the_max_runtime_that_is_told_will_do(begins_s: float, told_s: float | N
 
 
 def test_what_ends_before_the_window_starts() -> None:
-    """Run time and grace, with the longest wait for victims to spare: 60 + 30 seconds."""
+    """The run time, the grace period and the longest wait for victims must fit: 60 + 30 seconds."""
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR))
     for name, runtime in (("fits", HOUR - 120), ("late", HOUR - 119)):
         w.ask("A", name, gpu=1, max_runtime_s=runtime)
@@ -80,7 +80,7 @@ def test_what_cannot_end_starts_where_no_window_is() -> None:
 
 
 def test_what_runs_is_told_when_maintenance_stops_it() -> None:
-    """One that has ended before then, or that is stopped by nothing, is not."""
+    """A job that has ended by then, or that no window stops, shows no such time."""
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))
     w.ask("A", "resumes", gpu=1)
     w.ask("A", "ends", gpu=1, max_runtime_s=HOUR - 120)
@@ -92,7 +92,7 @@ def test_what_runs_is_told_when_maintenance_stops_it() -> None:
 
 
 def test_what_resumes_runs_until_its_notice_and_continues_after_the_window() -> None:
-    """It is told 30 seconds before the window begins, waits, and starts when the window ends."""
+    """It gets its notice 30 seconds before the window, waits, and starts when the window ends."""
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))
     w.ask("A", "a", gpu=1)
     w.cycle()
@@ -120,7 +120,7 @@ def test_what_resumes_runs_until_its_notice_and_continues_after_the_window() -> 
 
 
 def test_what_cannot_resume_and_ran_before_is_left_alone() -> None:
-    """The window was written after it had started; its admin decides."""
+    """The window was added after the job had started; the admin decides."""
     w = world()
     w.ask("A", "a", gpu=1)
     unresumed(w, "a")
@@ -132,7 +132,7 @@ def test_what_cannot_resume_and_ran_before_is_left_alone() -> None:
 
 
 def test_a_pool_that_is_closed_makes_no_machine() -> None:
-    """A machine of its own would be closed too."""
+    """A machine made for the job would be closed too."""
     w = world(Window(starts_at=100, ends_at=HOUR, pools=("p",)), machines=0, pools=2)
     w.ask("A", "a", gpu=1)
     w.cycle()
@@ -141,7 +141,7 @@ def test_a_pool_that_is_closed_makes_no_machine() -> None:
 
 
 def test_a_window_is_no_reason_to_refuse() -> None:
-    """What waits for its end can run."""
+    """A job that waits for the end of a window can run."""
     w = world(Window(starts_at=-10, ends_at=HOUR))
     w.ask("A", "a", gpu=8)
     w.cycle()
@@ -152,7 +152,10 @@ def test_a_window_is_no_reason_to_refuse() -> None:
 
 
 def test_a_machine_that_is_made_for_another_is_closed_too() -> None:
-    """It may be made for what ends in time; higher priority that does not end has no room there."""
+    """
+    It may be made for a job that ends in time; a higher-priority one that does not has no room
+    there.
+    """
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR), machines=0, pools=2)
     w.ask("A", "short", gpu=8, max_runtime_s=60.0)
     w.ask("A", "endless", replicas=2, gpu=1, priority=1)
@@ -163,7 +166,7 @@ def test_a_machine_that_is_made_for_another_is_closed_too() -> None:
 
 
 def test_the_next_window_is_named_too() -> None:
-    """What ends with the first one does not help a job that the second one would stop."""
+    """The end of the first window does not help a job that the second one would stop."""
     first, second = Window(starts_at=0, ends_at=HOUR), Window(starts_at=2 * HOUR, ends_at=3 * HOUR)
     for windows, is_next in (((first, second), True), ((first,), False)):
         w = world(*windows)
@@ -175,7 +178,7 @@ def test_the_next_window_is_named_too() -> None:
 
 
 def nothing_starts_into_a_window(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """What starts ends before its machines close, or can be told in time to resume elsewhere."""
+    """Every started job ends before its machines close, or can be stopped in time to resume."""
     options = snapshot.quota.scheduler
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Admit):
@@ -197,7 +200,7 @@ def nothing_starts_into_a_window(snapshot: Snapshot, now: float, plan: Plan) -> 
 
 
 def closing_world_of(random: Random, decide: Decide) -> World:
-    """A small world with windows on some of its machines, soon or now."""
+    """Return a small world with windows on some of its machines, soon or now."""
     w = histories.world_of(random, decide)
     names = sorted(w.machines)
     windows = []
@@ -223,7 +226,7 @@ SEEDS = st.integers(0, 2**32)
 @given(seed=SEEDS)
 @settings(max_examples=15, deadline=None, database=None, derandomize=True)
 def test_nothing_starts_into_a_window_in_random_histories(seed: int) -> None:
-    """Promises and planned starts included."""
+    """This includes promises and planned starts."""
     histories.run(seed, LAWS, steps=15, make=closing_world_of)
 
 
@@ -231,12 +234,12 @@ def test_nothing_starts_into_a_window_in_random_histories(seed: int) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=at_length(700), deadline=None, database=None)
 def test_nothing_starts_into_a_window_in_many_histories(seed: int) -> None:
-    """The same over a thousand."""
+    """The same holds for a thousand histories."""
     histories.run(seed, LAWS, steps=25, make=closing_world_of)
 
 
 def test_the_law_notices_a_scheduler_without_windows() -> None:
-    """The same scheduler, shown a quota file without maintenance."""
+    """The same scheduler sees a quota file without maintenance."""
 
     def careless(snapshot: Snapshot, now: float) -> Plan:
         quota = replace(snapshot.quota, maintenance=())
@@ -262,7 +265,7 @@ def test_a_stop_for_maintenance_is_told_as_such() -> None:
 
 
 def test_a_victim_that_is_to_stop_later_leaves_in_time_too() -> None:
-    """Its promise waits for another victim, whose grace is long; the window comes before."""
+    """Its promise waits for another victim with a long grace period; the window comes first."""
     quota = quota_of(
         {"gpu": 32}, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}}, grace_s=30, max_grace_s=3000
     )

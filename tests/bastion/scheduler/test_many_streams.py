@@ -1,4 +1,4 @@
-"""Many projects, each with a stream and gangs now and then: none waits longer than the bound."""
+"""Many projects, each with a stream and occasional gangs: none waits longer than the bound."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ STEPS = 120
 
 @dataclass
 class Gang:
-    """One gang, from when it is asked for."""
+    """One gang and what happened since it was submitted."""
 
     name: str
     after: int
-    """Jobs that were asked for before it."""
+    """Jobs that were submitted before it."""
     since: float
-    """When it has waited for `plan_after_s`, or the last of its project before it started."""
+    """
+    When it has waited for `plan_after_s`, or the last earlier gang of its project has started.
+    """
     started_at: float | None = None
 
     def is_late(self, now: float) -> bool:
-        """Whether it waits longer than those that run may take, and a little for the turns."""
+        """Whether it waits longer than running jobs may take, plus a margin for the turns."""
         end = now if self.started_at is None else self.started_at
         return end - self.since > BOUND_S - AFTER_S
 
@@ -53,7 +55,7 @@ class Crowd:
     put_off: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Make the world, with all devices in use."""
+        """Create the world with all devices in use."""
         count = self.random.choice((2, 3, 5, 8))
         names = [f"P{number}" for number in range(count)]
         self.world = labs(
@@ -77,7 +79,7 @@ class Crowd:
         fill(self.world, self.streams)
 
     def go_on(self) -> None:
-        """One step: jobs come, perhaps a gang, and what can start does."""
+        """Do one step: jobs arrive, perhaps a gang too, and whatever can start does."""
         world, before = self.world, _running(self.world)
         for stream in self.streams:
             stream.keep_up(world)
@@ -127,7 +129,7 @@ class Crowd:
             self.told[name] = start
 
     def late(self) -> list[str]:
-        """The gangs that wait, or waited, too long."""
+        """Return the gangs that wait, or have waited, too long."""
         return [each.name for each in self.gangs if each.is_late(self.world.now)]
 
 
@@ -136,7 +138,7 @@ def _running(world: World) -> set[str]:
 
 
 def crowd_of(seed: int, inner: Decide | None = None) -> Crowd:
-    """A crowd after all its steps."""
+    """Return a crowd after all its steps."""
     crowd = Crowd(Random(seed), inner)
     for _ in range(STEPS):
         crowd.go_on()
@@ -144,7 +146,7 @@ def crowd_of(seed: int, inner: Decide | None = None) -> Crowd:
 
 
 def crowds(seeds: range, inner: Decide | None = None) -> tuple[int, list[str], int]:
-    """How many gangs came, those that were late, and how many were put off."""
+    """Return how many gangs arrived, which ones were late, and how many were postponed."""
     gangs, late, put_off = 0, [], 0
     for seed in seeds:
         crowd = crowd_of(seed, inner)
@@ -155,7 +157,7 @@ def crowds(seeds: range, inner: Decide | None = None) -> tuple[int, list[str], i
 
 
 def test_gangs_of_many_projects_start_in_the_bound_and_when_they_are_told() -> None:
-    """None waits longer than the bound, and less than one in ten is told a later start."""
+    """No gang waits longer than the bound, and fewer than one in ten is told a later start."""
     gangs, late, put_off = crowds(range(4))
     assert not late
     assert put_off < gangs / 10, f"{put_off} of {gangs} gangs were told a later start"
@@ -166,7 +168,7 @@ def test_gangs_of_many_projects_start_in_the_bound_at_length() -> None:
     """
     At most one in 500 waits longer than the bound, and one in ten is told a later start.
 
-    Those few had their place until a gang of another project within its share needed it.
+    Those few had their place until a gang of another project needed it within its share.
     """
     gangs, late, put_off = crowds(range(4, 200))
     assert len(late) <= gangs / 500, late
@@ -179,5 +181,5 @@ def test_gangs_of_many_projects_start_in_the_bound_at_length() -> None:
     ids=lambda m: m.__name__,
 )
 def test_a_scheduler_that_lets_gangs_wait_is_noticed(mutant: Decide) -> None:
-    """Each of them lets a gang of the first crowd wait longer than the bound."""
+    """Each such scheduler lets a gang of the first crowd wait longer than the bound."""
     assert crowd_of(0, mutant).late()

@@ -1,4 +1,4 @@
-"""What a cycle remembers of the one before changes nothing but time."""
+"""What a cycle remembers of the previous one changes nothing but the time it takes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ KINDS = pytest.mark.parametrize("make", [*histories.WORLDS, *map(featured, histo
 
 
 class Blurred(Memory):
-    """Takes every job that waits for one like the first it saw."""
+    """Treats every waiting job like the first one it saw."""
 
     def keep_ready(self, new: list[Standing]) -> list[Standing]:
-        """All of them in one line."""
+        """Put all gangs in one line."""
         first = next((each for each in (*self.ready.values(), *new)), None)
         alike = [first._replace(entry=each.entry) for each in new] if first else []
         return super().keep_ready(alike)
 
 
 def play(seed: int, make: histories.Make, memory: Memory, steps: int) -> None:
-    """One history: every plan is the one that is made without `memory`."""
+    """Play one history: every plan equals the one made without `memory`."""
 
     def both(snapshot: Snapshot, now: float) -> Plan:
         plan = decide(snapshot, now, memory)
@@ -54,7 +54,7 @@ def play(seed: int, make: histories.Make, memory: Memory, steps: int) -> None:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=10, deadline=None, database=None, derandomize=True)
 def test_a_plan_is_the_same_with_and_without_a_memory(seed: int, make: histories.Make) -> None:
-    """At every cycle of a random history: what cycles before it left behind changes nothing."""
+    """At every cycle of a random history, leftovers of earlier cycles change nothing."""
     play(seed, make, Memory(), steps=15)
 
 
@@ -63,7 +63,7 @@ def test_a_plan_is_the_same_with_and_without_a_memory(seed: int, make: histories
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=at_length(350), deadline=None, database=None)
 def test_a_memory_changes_nothing_at_length(seed: int, make: histories.Make) -> None:
-    """The same for thousands of histories."""
+    """The same holds for thousands of histories."""
     play(seed, make, Memory(), steps=25)
 
 
@@ -74,7 +74,7 @@ def test_a_memory_changes_nothing_at_length(seed: int, make: histories.Make) -> 
 def test_a_plan_for_a_state_that_stands_still_is_the_plan_from_nothing(
     make: histories.Make, seeds: Sequence[int]
 ) -> None:
-    """Later, while nothing changes: as long as no time comes that matters, and after it."""
+    """It holds later too, until a time that matters is reached, and after that time."""
     held = 0
 
     def again(snapshot: Snapshot, now: float) -> Plan:
@@ -94,7 +94,7 @@ def test_a_plan_for_a_state_that_stands_still_is_the_plan_from_nothing(
 
 
 def test_a_state_that_changes_does_not_stand_still() -> None:
-    """A job that comes, and one that ends, are seen by the next cycle."""
+    """The next cycle sees a job that arrives and a job that ends."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}})
     memory = Memory()
     w = World(quota, machines_of(1, gpu=8), decide=lambda s, now: decide(s, now, memory))
@@ -109,10 +109,10 @@ def test_a_state_that_changes_does_not_stand_still() -> None:
 
 
 class Forgetful(Memory):
-    """Overlooks one job in three that ends."""
+    """Overlooks one in three jobs that end."""
 
     def take_in(self, snapshot: Snapshot) -> set[str]:
-        """Forget some records that have gone before they are looked for."""
+        """Forget some records of jobs that are gone before they are looked up."""
         for number, key in enumerate(sorted(self._jobs)):
             if number % 3 == 0 and key not in snapshot.jobs:
                 del self._jobs[key]
@@ -120,7 +120,7 @@ class Forgetful(Memory):
 
 
 def test_a_check_finds_what_was_not_kept_up_to_date() -> None:
-    """A memory that overlooks what ended is noticed, and the plan is made from nothing."""
+    """A memory that overlooks an ended job is detected, and the plan is made from scratch."""
     memory = Forgetful(check_every=1)
     for seed in range(5):
         play(seed, histories.world_of, memory, steps=15)
@@ -128,19 +128,19 @@ def test_a_check_finds_what_was_not_kept_up_to_date() -> None:
 
 
 class Unmoved(KnownWalls):
-    """Takes every project for one that stands as it did."""
+    """Treats every project as unchanged."""
 
     def of(self, project: str, _: object) -> Walls:
-        """What is known, whatever the project holds."""
+        """Return what is known, whatever the project holds."""
         return super().of(project, None)
 
     def begin(self, _: object) -> None:
-        """Whatever projects claim."""
+        """Begin, whatever projects claim."""
         super().begin(None)
 
 
 class Stubborn(Memory):
-    """Believes for ever what the quota once had against a gang."""
+    """Believes forever what the quota once had against a gang."""
 
     def _forget(self, snapshot: Snapshot) -> None:
         super()._forget(snapshot)
@@ -148,10 +148,10 @@ class Stubborn(Memory):
 
 
 class Sluggish(Memory):
-    """Does not see that other gangs wait in a project for which nothing is done."""
+    """Ignores that other gangs wait in a project for which nothing is done."""
 
     def line_up(self, others: Sequence[Standing]) -> Lines:
-        """Every line is taken for that of the last cycle."""
+        """Treat every line as that of the last cycle."""
         found = super().line_up(others)
         for project, lines in found.by_project().items():
             if project in self.forms:
@@ -161,14 +161,14 @@ class Sluggish(Memory):
 
 @pytest.mark.parametrize("wrong", [Blurred, Stubborn, Sluggish])
 def test_a_memory_of_the_wrong_thing_is_noticed(wrong: Callable[[], Memory]) -> None:
-    """What it mixes up, or believes for too long, leads to another plan."""
+    """A value that is mixed up, or believed for too long, leads to another plan."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             play(seed, histories.world_of, wrong(), steps=15)
 
 
 def test_a_check_finds_what_the_quota_no_longer_has_against_a_gang() -> None:
-    """A reason that is believed for too long is noticed by the comparison."""
+    """The comparison detects a reason that is believed for too long."""
     memory = Stubborn(check_every=1)
     for seed in range(20):
         histories.run(seed, (), steps=15, inner=partial(_decide_with, memory))
@@ -190,7 +190,7 @@ def _decide_with(memory: Memory, snapshot: Snapshot, now: float) -> Plan:
     ids=lambda change: next(iter(change)),
 )
 def test_a_machine_whose_record_changes_is_seen_as_it_is(change: Mapping[str, Any]) -> None:
-    """Whether that touches what is free there, or only says that the machine was heard."""
+    """It is seen whether the change affects free capacity, or only shows that it reported."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 1.0}})
     w = World(quota, machines_of(2, gpu=8), decide=histories.remembering())
     w.ask("A", gpu=3)
@@ -202,10 +202,10 @@ def test_a_machine_whose_record_changes_is_seen_as_it_is(change: Mapping[str, An
 
 
 class Misplaced(Memory):
-    """Mixes up what was promised costs."""
+    """Mixes up the costs of promises."""
 
     def begin(self, snapshot: Snapshot, parts: Parts, now: float) -> Occupancy:
-        """What is known of the last cycle costs more."""
+        """Begin with everything known of the last cycle at a higher cost."""
         found = super().begin(snapshot, parts, now)
         for name, known in found.located.items():
             charge = tuple(each + Amounts({"gpu": 1}) for each in known.placed.charge)
@@ -214,7 +214,7 @@ class Misplaced(Memory):
 
 
 def test_a_check_finds_where_a_promise_does_not_lie() -> None:
-    """What was kept of a promise from cycle to cycle is compared, too."""
+    """What is kept of a promise from cycle to cycle is compared, too."""
     memory = Misplaced(check_every=1)
     for seed in range(20):
         histories.run(seed, (), steps=15, inner=partial(_decide_with, memory))

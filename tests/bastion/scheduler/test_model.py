@@ -1,4 +1,4 @@
-"""Small worlds, all of them: whatever the order of arrival, preemption comes to an end."""
+"""All small worlds: preemption comes to an end in every order of arrival."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Ask = tuple[str, int, int]
 
 
 def kinds(sizes: Sequence[int], priorities: Sequence[int]) -> list[Ask]:
-    """Every gang that can arrive."""
+    """Return every gang that can arrive."""
     return list(product("ABC", sizes, priorities))
 
 
 def explore(asks: Sequence[Ask], gangs: int, *, pace: int = 2, inner: Decide = decide) -> int:
     """
-    Every order in which up to `gangs` gangs of the kinds `asks` can arrive, as a tree.
+    Try every order in which up to `gangs` gangs of the kinds `asks` can arrive, as a tree.
 
-    Orders that begin alike share what they have in common. After every arrival a copy is left
-    alone until nothing moves any more: from then on nothing ever would, as no time matters here.
+    Orders with the same beginning share its steps. After every arrival, a copy is left alone until
+    nothing moves; from then on nothing ever would, because time does not matter here.
 
     Args:
         asks: The kinds; each may arrive many times.
-        gangs: How many arrive at most.
+        gangs: The most gangs that arrive.
         pace: Cycles between two arrivals.
-        inner: The scheduler; every plan of it is held against all laws.
+        inner: The scheduler; every plan of it is checked against all laws.
 
     Returns:
-        How many orders there were.
+        The number of orders.
     """
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}}
     quota = quota_of({"gpu": 4}, shares, min_runtime_s=0, grace_s=10, plan_after_s=1e9)
@@ -86,7 +86,7 @@ def test_no_cycle_of_preemption_in_small_worlds() -> None:
 
 
 def test_a_scheduler_without_rest_is_noticed() -> None:
-    """One that preempts whenever it can never comes to rest."""
+    """A scheduler that preempts whenever it can never comes to rest."""
     with pytest.raises(AssertionError, match="no end to preemption"):
         explore(kinds((1, 2), (3,)), 2, inner=thrashes)
 
@@ -105,5 +105,5 @@ def test_a_scheduler_without_rest_is_noticed() -> None:
 def test_no_cycle_of_preemption_at_length(
     gangs: int, sizes: tuple[int, ...], priorities: tuple[int, ...], pace: int
 ) -> None:
-    """Up to five gangs of three projects in every order, one after the other or all at once."""
+    """Up to five gangs of three projects arrive in every order, one by one or together."""
     explore(kinds(sizes, priorities), gangs, pace=pace, inner=watched(LAWS))

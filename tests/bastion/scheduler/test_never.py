@@ -1,4 +1,4 @@
-"""What can never run is refused when new; what shrank later is named, and undone it starts."""
+"""A new job that can never run is refused; a limit that shrank later is named."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world_of() -> World:
-    """Two machines of eight devices that their pool may make again, halved between A and B."""
+    """Return two machines of eight devices, halved between A and B; their pool can recreate them."""
     pools = {"p": pool_of(2, gpu=8)}
     return World(quota_of({"gpu": 16}, HALVES), machines_of(2, gpu=8), pools)
 
 
 def test_a_job_larger_than_everything_is_refused_when_it_is_new() -> None:
-    """It can never run: refused at submission; one that waited longer is kept, and told."""
+    """
+    A new job that can never run is refused at submission; one that has waited is kept, with a
+    reason.
+    """
     w = world_of()
     w.ask("A", "replica", gpu=9)
     w.ask("A", "gang", replicas=3, gpu=8)
@@ -38,7 +41,7 @@ def test_a_job_larger_than_everything_is_refused_when_it_is_new() -> None:
 
 
 def waits_late(w: World, name: str, **asked: Any) -> None:
-    """It waits for longer than a job that can never run is refused, behind all that there is."""
+    """It waits behind everything for longer than the period in which such a job is refused."""
     w.ask("B", "ahead", replicas=2, gpu=8)
     w.cycle()
     w.ask("A", name, **asked)
@@ -71,7 +74,7 @@ def waits_late(w: World, name: str, **asked: Any) -> None:
 def test_too_many_that_ask_for_nothing_are_refused(
     placement: str, replicas: int, told: str
 ) -> None:
-    """A machine takes 32 of them: no waiting makes room for more than all machines take."""
+    """A machine takes 32 of them: waiting makes no room for more than all machines take."""
     w = world_of()
     w.quota = quota_of({"gpu": 16}, HALVES, placement=placement)
     if replicas > 65:
@@ -110,7 +113,7 @@ def test_hosts_that_are_no_whole_slice_are_refused() -> None:
 
 
 def test_totals_that_were_cut_are_named() -> None:
-    """It waited while the totals were lowered; once they are raised and it is its turn it runs."""
+    """It waited while the totals were lowered; it runs in its turn once they are raised."""
     w = world_of()
     waits_late(w, "a", replicas=2, gpu=8)
     before = w.quota
@@ -127,7 +130,7 @@ def test_totals_that_were_cut_are_named() -> None:
 
 
 def test_a_pool_that_was_made_smaller_is_named() -> None:
-    """Fewer machines, smaller ones, none: each is told by the pool's name, and undone helps."""
+    """Fewer, smaller or no machines: the reason names the pool, and undoing the change helps."""
     w = World(
         quota_of({"gpu": 16}, HALVES), {}, {"p": pool_of(2, gpu=8), "q": pool_of(1, "q", gpu=1)}
     )
@@ -176,7 +179,7 @@ def test_a_pool_that_was_made_smaller_is_named() -> None:
     ],
 )
 def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any], why: str) -> None:
-    """It can run once that machine is back: no word of never, and what is wrong with it."""
+    """It can run once the machine is back: the reason says what is wrong with the machine."""
     w = world_of()
     waits_late(w, "a", replicas=2, gpu=8)
     w.end("ahead")
@@ -203,7 +206,7 @@ def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any], w
     ],
 )
 def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: str) -> None:
-    """Processors alone, by a quota file that came later; with one that lets it borrow it starts."""
+    """A later quota file limits CPUs alone; with a file that lets the job borrow, it starts."""
     options = {"A": "borrow = false"} if borrows else {}
     machines = machines_of(1, gpu=8, cpu=8)
     w = World(quota_of({"gpu": 8}, HALVES, options=options), machines)
@@ -241,7 +244,7 @@ def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: s
     ],
 )
 def test_what_never_borrows_is_told_what_alone_would_let_it_start(borrows: bool, told: str) -> None:
-    """That its project does not borrow either changes nothing, and no line is named twice."""
+    """It makes no difference that its project does not borrow, and no line is named twice."""
     shares = {"A": {"gpu": 0.25, "cpu": 0.25}, "B": {}}
     quota = quota_of({"gpu": 8, "cpu": 16}, shares, options={"A": "borrow = false"})
     w = World(quota, machines_of(1, gpu=8, cpu=16))
@@ -253,7 +256,7 @@ def test_what_never_borrows_is_told_what_alone_would_let_it_start(borrows: bool,
 
 
 def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
-    """What the pool may make in its place counts; where it may make none, it can never run."""
+    """Its replacement by the pool counts; if the pool may create none, the job can never run."""
     w = world_of()
     waits_late(w, "a", replicas=2, gpu=8)
     w.end("ahead")
@@ -270,7 +273,7 @@ def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
 
 
 def test_a_job_held_or_waiting_for_others_is_told_that_it_can_never_run() -> None:
-    """Refused when it is new, as if it were in the queue; later told beside what holds it."""
+    """It is refused when new, as if it were queued; later the reason is added to the others."""
     w = world_of()
     waits = (Dependency(on="first"),)
     w.ask("A", "first", gpu=1)
@@ -292,7 +295,7 @@ def test_a_job_held_or_waiting_for_others_is_told_that_it_can_never_run() -> Non
 
 
 def test_a_slice_where_machines_stand_alone_is_refused_when_it_is_new() -> None:
-    """A shape that no pool has is as final as a size that none has."""
+    """A shape that no pool has is as permanent an obstacle as a size that no pool has."""
     w = world_of()
     w.ask("A", "slices", gpu=2, hosts=4)
     old = w.ask("A", "old", gpu=2, hosts=4)

@@ -1,4 +1,4 @@
-"""A reason names the second wall: what is in the way once what it names has changed."""
+"""A reason names the next wall: what is in the way once what it names has changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONE = {"A": {"gpu": 1.0}}
 
 
 def test_machines_that_are_back_may_leave_devices_scattered() -> None:
-    """Two machines have three free devices each: a third that is back is not enough for two."""
+    """Two machines have three free devices each: one more device is not enough for two."""
     world = World(quota_of({"gpu": 12}, ONE, placement="spread"), machines_of(3, gpu=4))
     world.machines["p-002"] = replace(world.machines["p-002"], cordoned="fans")
     world.ask("A", "runs", replicas=2, gpu=1)
@@ -25,7 +25,7 @@ def test_machines_that_are_back_may_leave_devices_scattered() -> None:
 
 
 def test_a_provider_that_makes_machines_again_may_make_too_few() -> None:
-    """It could make one of two machines, and the other is in use."""
+    """It could create one of two machines, and the other one is in use."""
     world = World(quota_of({"gpu": 8}, ONE), machines_of(1, gpu=4), {"p": pool_of(2, gpu=4)})
     world.ask("A", "runs", gpu=4)
     world.cycle()
@@ -38,7 +38,7 @@ def test_a_provider_that_makes_machines_again_may_make_too_few() -> None:
 
 
 def test_a_higher_ceiling_does_not_make_others_lend() -> None:
-    """Below every ceiling it would still have to borrow what another project keeps."""
+    """Below every ceiling, the job would still have to borrow what another project keeps."""
     quota = quota_of(
         {"gpu": 8},
         {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}},
@@ -57,7 +57,7 @@ def test_a_higher_ceiling_does_not_make_others_lend() -> None:
 
 
 def test_one_that_asks_for_processors_too_is_behind_one_that_asks_for_the_same_devices() -> None:
-    """What both want is the device: the second is told of the first, not of capacity."""
+    """Both want the device: the reason of the second names the first job, not the capacity."""
     world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4, cpu=16))
     world.ask("A", "runs", gpu=4)
     world.cycle()
@@ -85,7 +85,7 @@ def test_a_gang_that_is_not_ready_is_told_what_it_meets_then() -> None:
 
 
 def test_a_user_at_the_limit_is_told_what_comes_after_it() -> None:
-    """The limit of two jobs is reached, and once they end the other user still has devices."""
+    """The user is at the limit of two jobs, and when these end another user still has devices."""
     limited = quota_of({"gpu": 4}, ONE, options={"A": "max_running_per_user = 1"})
     world = World(limited, machines_of(1, gpu=4))
     world.ask("A", "mine", gpu=1)
@@ -98,7 +98,7 @@ def test_a_user_at_the_limit_is_told_what_comes_after_it() -> None:
 
 
 def test_a_limit_that_a_job_exceeds_by_itself_is_not_said_to_pass() -> None:
-    """The quota file was edited since it was submitted: nothing that ends would help."""
+    """The quota file was edited after submission: no end of a job would help."""
     world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4))
     world.quota = quota_of({"gpu": 4}, ONE, options={"A": "max_units_per_user = { gpu = 2 }"})
     world.ask("A", "large", gpu=3)
@@ -124,7 +124,7 @@ def test_without_its_filter_a_job_may_meet_the_quota() -> None:
 
 
 def test_without_its_filter_a_job_may_still_ask_for_too_much() -> None:
-    """It is told so at once, not after it was submitted again."""
+    """The reason says so immediately, not only after the job is submitted again."""
     world = World(quota_of({"gpu": 8}, ONE), machines_of(2, gpu=4))
     world.ask("A", "a", gpu=8, where=Where(pool="z"))
     world.cycle()
@@ -133,7 +133,7 @@ def test_without_its_filter_a_job_may_still_ask_for_too_much() -> None:
 
 
 def test_room_that_no_end_of_jobs_makes_is_closed_for_maintenance() -> None:
-    """Two machines are closed soon and in use: the third is too small, whatever ends."""
+    """Two machines close soon and are in use: the third is too small, whatever ends."""
     world = World(quota_of({"gpu": 12}, ONE), machines_of(1, gpu=4) | machines_of(1, "q", gpu=8))
     world.ask("A", "runs", gpu=5)
     world.cycle()
@@ -146,7 +146,7 @@ def test_room_that_no_end_of_jobs_makes_is_closed_for_maintenance() -> None:
 
 
 def test_what_comes_free_of_a_tier_may_be_promised_already() -> None:
-    """Another job ends, and what that leaves is promised: the promise is the next wall."""
+    """Another job ends, and what it leaves is promised: the promise is the next wall."""
     pools = {"p": pool_of(1, "p", gpu=12), "q": pool_of(1, "q", tier=1, gpu=12)}
     machines = {**machines_of(1, "p", gpu=12), **machines_of(1, "q", gpu=12)}
     machines["q-000"] = replace(machines["q-000"], tier=1)
@@ -167,7 +167,7 @@ def test_what_comes_free_of_a_tier_may_be_promised_already() -> None:
 
 
 def test_what_starts_in_the_same_turn_is_not_in_the_way_once_it_has_ended() -> None:
-    """The first takes all in this turn, and is what the second is told to wait for."""
+    """The first job takes everything in this turn, and the second is told to wait for it."""
     world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4))
     world.ask("A", "first", gpu=4)
     world.ask("A", "second", gpu=2)
@@ -178,7 +178,7 @@ def test_what_starts_in_the_same_turn_is_not_in_the_way_once_it_has_ended() -> N
 
 
 def test_a_limit_is_not_in_the_way_once_the_jobs_ahead_have_ended() -> None:
-    """One job at once, and one with a promise comes first: the second is told that alone."""
+    """One job may run at a time, and a promised job is first: the reason names only that."""
     halves = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     options = {"A": "max_running_per_user = 1"}
     world = World(quota_of({"gpu": 8}, halves, options=options), machines_of(2, gpu=4))

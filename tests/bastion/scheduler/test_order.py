@@ -1,4 +1,4 @@
-"""Which waiting gang is looked at next: by score, then by submission, never by name alone."""
+"""The next waiting gang is chosen by score, then by submission, never by name alone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
 PROJECTS = "abcde"
 Asked = Mapping[str, tuple[float, int]]
-"""Job -> when it was submitted, and the devices that it asks for; named after its project."""
+"""Job -> when it was submitted and the devices that it asks for; it is named after its project."""
 
 
 def tied(random: Random, share: int, inner: Decide) -> tuple[World, Asked]:
-    """Equal projects with nothing but waiting jobs, of which six devices hold some."""
+    """Return equal projects with only waiting jobs, some of which fit on six devices."""
     totals = {"gpu": 16}
     shares = {name: {"gpu": share / 16} for name in PROJECTS}
     quota = quota_of(totals, shares, min_runtime_s=0, plan_after_s=1e9)
@@ -33,7 +33,7 @@ def tied(random: Random, share: int, inner: Decide) -> tuple[World, Asked]:
         project = random.choice(PROJECTS)
         units = 1 if share else random.choice((1, 1, 2, 3, 5))
         if share and not most[project]:
-            continue  # beyond its share it would be looked at after all others
+            continue  # beyond its share it would be considered after all others
         most[project] -= units
         name = world.ask(project, f"{project}-{number}", gpu=units)
         asked[name] = world.now, units
@@ -42,7 +42,7 @@ def tied(random: Random, share: int, inner: Decide) -> tuple[World, Asked]:
 
 
 def expected(asked: Asked, free: int = 6) -> list[str]:
-    """Which of them start: the project that holds least, then the oldest gang, then by name."""
+    """Return which jobs start: from the project that holds least, then the oldest, then by name."""
     waiting = {p: [n for n in asked if n[0] == p] for p in PROJECTS}
     for names in waiting.values():
         names.sort(key=lambda name: (asked[name][0], name))
@@ -60,7 +60,7 @@ def expected(asked: Asked, free: int = 6) -> list[str]:
 
 
 def differing(share: int, inner: Decide) -> int:
-    """Random states of equal projects in which others start than by the rule."""
+    """Return random states of equal projects in which other jobs start than by the rule."""
     found = 0
     for seed in range(40):
         world, asked = tied(Random(seed), share, inner)
@@ -72,13 +72,13 @@ def differing(share: int, inner: Decide) -> int:
 
 @pytest.mark.parametrize("share", [0, 3])
 def test_projects_of_equal_score_go_by_time_of_submission(share: int) -> None:
-    """Beyond every share and within equal ones: the project whose next gang is oldest is first."""
+    """Beyond every share and within equal ones, the project whose next gang is oldest is first."""
     assert not differing(share, decide)
 
 
 @pytest.mark.parametrize("share", [0, 3])
 def test_a_scheduler_that_goes_by_names_is_noticed(share: int) -> None:
-    """One to which all gangs are of one age starts others."""
+    """A scheduler to which all gangs have the same age starts other jobs."""
     assert differing(share, mutants.seeing(mutants.of_one_age))
 
 
@@ -93,7 +93,7 @@ def test_the_first_to_ask_is_first_whatever_its_project_is_called() -> None:
 
 
 def stopped_for_one(random: Random, inner: Decide) -> tuple[list[str], list[str]]:
-    """What stops for one that has run for no time, and what should: the last, until it fits."""
+    """Return what stops for a new job, and what should: the last in order, until the job fits."""
     sizes = [random.choice((1, 1, 2)) for _ in range(4)]
     attained = random.sample(range(1_000, 9_000, 1_000), k=len(sizes))
     quota = quota_of(
@@ -115,7 +115,7 @@ def stopped_for_one(random: Random, inner: Decide) -> tuple[list[str], list[str]
     for number in last_first:
         if sum(sizes[n] for n in expected) < wanted:
             expected.append(number)
-    for number in expected[-2::-1]:  # one that is not needed after all goes on
+    for number in expected[-2::-1]:  # one that is not needed continues
         if sum(sizes[n] for n in expected) - sizes[number] >= wanted:
             expected.remove(number)
     world.run(200, step_s=5)
@@ -124,21 +124,21 @@ def stopped_for_one(random: Random, inner: Decide) -> tuple[list[str], list[str]
 
 
 def test_an_arrival_stops_what_is_last_in_the_order_and_no_more() -> None:
-    """Under `order` victims come from the tail, and nothing is stopped for a victim in turn."""
+    """Under `order`, victims come from the tail, and nothing is stopped for a victim in turn."""
     for seed in range(25):
         stopped, expected = stopped_for_one(Random(seed), decide)
         assert stopped == expected, seed
 
 
 def test_a_scheduler_that_does_not_stop_the_last_is_noticed() -> None:
-    """One that does not know what jobs attained earlier stops others."""
+    """A scheduler that does not know what jobs attained earlier stops others."""
     inner = mutants.seeing(mutants.without_reports)
     found = (stopped_for_one(Random(seed), inner) for seed in range(25))
     assert any(stopped != expected for stopped, expected in found)
 
 
 def test_only_the_last_in_the_order_is_preempted() -> None:
-    """Of four that attained 1000 to 4000 s the last stops for a new one, and no other."""
+    """Of four jobs that attained 1000 to 4000 s, the last stops for a new one, and no other."""
     world = World(
         quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}, order="las", preemption="order", min_runtime_s=0),
         machines_of(1, gpu=4),
@@ -154,7 +154,7 @@ def test_only_the_last_in_the_order_is_preempted() -> None:
 
 
 def lines_of(random: Random, w: World) -> list[Line]:
-    """Lines of three users, each with gangs of a few priorities, in order."""
+    """Return the lines of three users, each with gangs of a few priorities, in order."""
     shape = Shapes(w.quota).of((record("any", 0.0),))
     lines = []
     for number in range(random.randint(1, 9)):
@@ -170,7 +170,7 @@ def lines_of(random: Random, w: World) -> list[Line]:
 
 
 def record(name: str, at: float) -> JobRecord:
-    """A job that waits."""
+    """Return a job that waits."""
     request = Request(replicas=1, per_replica=Amounts({"gpu": 1}))
     return JobRecord(
         id=name,
@@ -187,7 +187,7 @@ def record(name: str, at: float) -> JobRecord:
 @pytest.mark.parametrize("between_users", [True, False])
 @pytest.mark.parametrize("seed", range(40))
 def test_a_queue_is_in_order_whatever_is_served(seed: int, *, between_users: bool) -> None:
-    """The first is the lowest by rank, usage of its user, submission and name; each gang once."""
+    """The first is the lowest by rank, usage of its user, submission and name."""
     random, w = Random(seed), World(quota_of({"gpu": 1}, {"A": {"gpu": 1.0}}))
     lines = lines_of(random, w)
     usage = {f"user{n}": random.choice((0.0, 1.0, 2.5)) for n in range(3)}

@@ -1,4 +1,4 @@
-"""What a search counts only: gangs on machines where no replica may lie yet."""
+"""Gangs that a search only counts: those on machines where no replica can be placed yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bastion.scheduler.surveyed import surveyed
 
 
 def open_to(draft: Draft, gone: list[Running], units: int) -> set[str]:
-    """The machines with so many devices that are free, or were held by `gone`."""
+    """Return the machines with that many devices free, or held by `gone`."""
     left = {room.name: room.masks["gpu"] for room in draft.capacity.rooms}
     for running in gone:
         for machine, masks in running.footprint.masks.items():
@@ -24,7 +24,7 @@ def open_to(draft: Draft, gone: list[Running], units: int) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_gangs_are_let_go_once_a_replica_may_lie_on_their_machine(seed: int) -> None:
-    """After every step exactly those that make a difference have been returned, each once."""
+    """After every step, exactly the gangs that make a difference have been returned, once each."""
     random, draft = Random(seed), surveyed(seed)
     (part,) = draft.lines["C"][0].shape.parts
     running = list(draft.running.values())

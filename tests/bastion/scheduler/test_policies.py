@@ -17,13 +17,13 @@ ONE = {"A": {"gpu": 1.0}}
 
 
 def world(machines: int = 1, **scheduler: Any) -> World:
-    """Machines of four devices, all of one project's share."""
+    """Return machines of four devices, all within one project's share."""
     total = 4 * machines
     return World(quota_of({"gpu": total}, ONE, **scheduler), machines_of(machines, gpu=4))
 
 
 def test_fair_lets_the_user_with_less_usage_go_first() -> None:
-    """Of two users with two jobs each and room for two, each gets one."""
+    """Two users have two jobs each and there is room for two: each gets one."""
     w = world()
     for user in "uv":
         for i in range(2):
@@ -33,7 +33,7 @@ def test_fair_lets_the_user_with_less_usage_go_first() -> None:
 
 
 def test_decayed_usage_counts_before_age() -> None:
-    """A user with much recent usage comes after one without, though the first submitted earlier."""
+    """A user with much recent usage comes after one without, despite an earlier submission."""
     w = world()
     w.ask("A", "u0", user="u", gpu=4)
     w.ask("A", "v0", user="v", gpu=4)
@@ -43,7 +43,7 @@ def test_decayed_usage_counts_before_age() -> None:
 
 
 def test_fifo_lets_the_first_to_ask_go_first() -> None:
-    """One user's two jobs both go before the other's."""
+    """Both jobs of one user start before the other user's."""
     w = world(order="fifo")
     for user in "uv":
         for i in range(2):
@@ -55,7 +55,7 @@ def test_fifo_lets_the_first_to_ask_go_first() -> None:
 
 @pytest.mark.parametrize(("order", "ahead"), [("fair", "second"), ("fifo", "first")])
 def test_jobs_ahead_are_told_in_the_order_of_the_project(order: str, ahead: str) -> None:
-    """What a user had before counts where users are compared, and nowhere else."""
+    """A user's earlier usage counts where users are compared, and nowhere else."""
     quota = quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}, options={"A": f'order = "{order}"'})
     w = World(quota, machines_of(1, gpu=4))
     w.extra["decayed_by_user"] = {("A", "u"): 1e6}
@@ -85,7 +85,7 @@ def test_priority_goes_before_age(order: str) -> None:
 
 
 def test_srtf_starts_the_shortest() -> None:
-    """Among three limits the shortest goes first; an endless job goes last."""
+    """Among three limits the shortest goes first; a job without a limit goes last."""
     w = world(order="srtf")
     for name, limit in (("endless", None), ("long", 500.0), ("short", 50.0)):
         w.ask("A", name, gpu=4, max_runtime_s=limit)
@@ -94,7 +94,7 @@ def test_srtf_starts_the_shortest() -> None:
 
 
 def test_srtf_goes_by_what_a_job_reported() -> None:
-    """What it says is left goes before what its limit allows."""
+    """The remaining time that a job reports takes precedence over its limit."""
     w = world(order="srtf")
     w.ask("A", "short", gpu=4, max_runtime_s=50)
     w.ask("A", "nearly-done", gpu=4)
@@ -105,7 +105,7 @@ def test_srtf_goes_by_what_a_job_reported() -> None:
 
 @pytest.mark.parametrize("order", ["las", "tiresias"])
 def test_least_attained_service_goes_first(order: str) -> None:
-    """A job that has had ten device-hours comes after one that has had none."""
+    """A job that has had ten device hours comes after one that has had none."""
     w = world(order=order)
     w.ask("A", "much", gpu=4)
     w.ask("A", "none", gpu=4)
@@ -115,7 +115,7 @@ def test_least_attained_service_goes_first(order: str) -> None:
 
 
 def test_preemption_by_order_lets_the_shorter_take_over() -> None:
-    """Under `order` a running long job yields to a short one of the same project."""
+    """Under `order`, a running long job yields to a short one of the same project."""
     w = world(order="srtf", preemption="order", min_runtime_s=0)
     w.ask("A", "long", gpu=4, max_runtime_s=5000)
     w.cycle()
@@ -127,7 +127,10 @@ def test_preemption_by_order_lets_the_shorter_take_over() -> None:
 
 
 def test_what_yields_to_the_order_has_run_for_a_while() -> None:
-    """Jobs that take turns under `las` run `min_runtime_s` each; higher priority stops at once."""
+    """
+    Jobs that alternate under `las` run for `min_runtime_s` each; higher priority stops them
+    directly.
+    """
     w = world(order="las", preemption="order", min_runtime_s=600)
     for name in ("one", "two"):
         w.ask("A", name, gpu=4)
@@ -145,7 +148,7 @@ def test_what_yields_to_the_order_has_run_for_a_while() -> None:
 
 @pytest.mark.parametrize("order", ["srtf", "las"])
 def test_a_high_priority_does_not_yield_to_the_order(order: str) -> None:
-    """Priority goes before the order; else each of two jobs would stop the other for ever."""
+    """Priority comes before the order; otherwise each of two jobs would stop the other forever."""
     w = world(order=order, preemption="order", min_runtime_s=0)
     w.ask("A", "short", gpu=4, priority=4, max_runtime_s=50)
     w.cycle()
@@ -156,7 +159,7 @@ def test_a_high_priority_does_not_yield_to_the_order(order: str) -> None:
 
 
 def test_preemption_none_preempts_nothing() -> None:
-    """Under `none` even a share waits until a borrower ends by itself."""
+    """Under `none`, even a job within its share waits until a borrower ends on its own."""
     halves = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     quota = quota_of({"gpu": 4}, halves, preemption="none", min_runtime_s=0)
     w = World(quota, machines_of(1, gpu=4))
@@ -182,7 +185,7 @@ def test_load_limit_holds_back_what_exceeds_it() -> None:
 
 
 def test_what_an_elastic_job_gives_back_is_no_load() -> None:
-    """It has grown into what was idle: what it has above its fewest keeps no job from the queue."""
+    """What it holds above its minimum, on idle capacity, keeps no job from the queue."""
     w = world(admission="load-limit", load_limit=1.0)
     w.ask("A", "elastic", replicas=1, most=4, gpu=1)
     w.cycle()
@@ -206,7 +209,7 @@ def test_what_can_never_run_is_no_load() -> None:
 
 
 def test_one_that_is_above_the_load_limit_by_itself_is_told_so() -> None:
-    """No end of others lets it in: it is not told to wait for that."""
+    """No end of other jobs lets it in, so the reason does not name them."""
     w = world(admission="load-limit", load_limit=0.5)
     w.ask("A", "a", gpu=4)
     w.cycle()
@@ -222,7 +225,7 @@ def test_one_that_is_above_the_load_limit_by_itself_is_told_so() -> None:
     [("best-fit", 1), ("spread", 2), ("first-fit", 1), ("consolidated", 1)],
 )
 def test_placement_chooses_machines(placement: str, machines: int) -> None:
-    """Two single devices lie together, or apart under `spread`."""
+    """Two single devices are placed together, or apart under `spread`."""
     w = world(2, placement=placement)
     w.ask("A", "a", replicas=2, gpu=1)
     w.cycle()
@@ -244,7 +247,7 @@ def test_best_fit_takes_the_fullest_machine_that_fits() -> None:
 
 
 def test_consolidated_waits_rather_than_span_pools() -> None:
-    """Half in one pool and half in another is not taken."""
+    """A gang is not placed half in one pool and half in another."""
     quota = quota_of({"gpu": 8}, ONE, placement="consolidated")
     w = World(quota, machines_of(1, "p", gpu=4) | machines_of(1, "q", gpu=4))
     w.ask("A", "a", replicas=2, gpu=3)
@@ -254,7 +257,7 @@ def test_consolidated_waits_rather_than_span_pools() -> None:
 
 @pytest.mark.parametrize("placement", ["best-fit", "first-fit", "spread", "consolidated"])
 def test_nothing_starts_on_a_machine_that_has_less_than_what_runs_there(placement: str) -> None:
-    """Its agent began again and declared less memory; a job on it holds what there was before."""
+    """Its agent restarted and declared less memory; a job on it holds as much as before."""
     machines = machines_of(2, cpu=8, memory=16)
     world = World(quota_of({"cpu": 16}, {"A": {"cpu": 1.0}}, placement=placement), machines)
     first = "p-000"

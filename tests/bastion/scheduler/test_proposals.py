@@ -1,4 +1,4 @@
-"""Proposals: which of them are searched again with fewer victims, before any is told to stop."""
+"""Proposals: which of them are searched again for fewer victims, before any is told to stop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.bastion.scheduler.surveyed import surveyed
 def victims_with_fewer(
     draft: Draft, promise: Promise, reserved: Reserved, own: list[Running]
 ) -> list[int]:
-    """How many victims every search for fewer finds; the draft is as before."""
+    """Return how many victims every search for fewer finds; the draft is not changed."""
     others = sharing(draft, reserved)
     stops = {running.name: draft.victims.pop(running.name) for running in own}
     with set_apart(draft, [reserved], others):
@@ -45,7 +45,7 @@ def victims_with_fewer(
 def test_what_is_not_searched_again_needs_all_its_victims(
     make: histories.Make, seeds: range
 ) -> None:
-    """In every state of random histories the search that is left out would have spared none."""
+    """In every state of random histories, a search that is left out would have spared no victim."""
     left_out = 0
 
     def compared(snapshot: Snapshot, now: float) -> Plan:
@@ -75,7 +75,7 @@ def test_what_is_not_searched_again_needs_all_its_victims(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_put_back_counts_as_if_it_had_stayed(seed: int) -> None:
-    """As many replicas find no devices as where all the others alone were let go."""
+    """As many replicas find no devices as if all the others alone were removed."""
     draft = surveyed(seed)
     (part,) = draft.lines["C"][0].shape.parts
     running = list(draft.running.values())

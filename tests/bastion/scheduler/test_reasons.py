@@ -1,4 +1,4 @@
-"""Every reason says what is so in plain words, and is given where it is true."""
+"""Every reason states a fact in plain words, and is given where it is true."""
 
 from __future__ import annotations
 
@@ -360,26 +360,26 @@ EXAMPLES: list[tuple[Reason, str]] = [
 
 @pytest.mark.parametrize(("reason", "words"), EXAMPLES, ids=lambda each: getattr(each, "kind", ""))
 def test_a_reason_says_what_is_so(reason: Reason, words: str) -> None:
-    """The exact words, one line without a full stop; and it survives being stored."""
+    """The exact words are one line without a full stop, and are the same after being stored."""
     assert text(reason, 100.0) == words
     adapter: TypeAdapter[Reason] = TypeAdapter(Reason)
     assert adapter.validate_json(adapter.dump_json(reason)) == reason
 
 
 def test_every_reason_has_an_example() -> None:
-    """No reason is left without words that a test knows."""
+    """Every reason has an example with words that a test checks."""
     named = {kind.__name__ for union in get_args(Reason) for kind in (union,)}
     assert named == {reason.kind for reason, _ in EXAMPLES}
 
 
 def world(machines: int = 2, **scheduler: Any) -> World:
-    """Machines of eight devices, halved between A and B."""
+    """Return machines of eight devices, halved between A and B."""
     quota = quota_of({"gpu": 8 * machines}, HALVES, **scheduler)
     return World(quota, machines_of(machines, gpu=8))
 
 
 def test_what_keeps_a_job_out_of_the_queue_is_said() -> None:
-    """Hold, backoff, a strange project, no membership, a cancel, an invalid quota file."""
+    """Hold, backoff, unknown project, no membership, a cancel, an invalid quota file."""
     w = world()
     for name in ("held", "late", "ended"):
         w.ask("A", name, gpu=1)
@@ -399,7 +399,7 @@ def test_what_keeps_a_job_out_of_the_queue_is_said() -> None:
 
 
 def test_a_job_let_into_the_queue_starts() -> None:
-    """What its reason says would change it is done: a release, time, an edit, a smaller request."""
+    """What its reason names is done: a release, time, an edit, a smaller request."""
     w = world()
     for name, units in (("held", 1), ("late", 1), ("huge", 9)):
         w.ask("A", name, gpu=units)
@@ -428,7 +428,7 @@ def test_a_job_let_into_the_queue_starts() -> None:
 
 
 def test_a_removed_member_keeps_what_runs_and_gets_nothing_new() -> None:
-    """Membership is checked at every cycle, and for waiting jobs alone."""
+    """Membership is checked at every cycle, and only for waiting jobs."""
     w = world()
     w.ask("A", "runs", user="u", gpu=1)
     w.cycle()
@@ -453,7 +453,7 @@ def test_fail_when_busy_is_started_in_this_cycle_or_refused() -> None:
 
 
 def test_what_was_not_looked_at_is_not_refused_as_busy() -> None:
-    """Searches for others took the steps of the first cycle; in the next one it starts."""
+    """Searches for others took the steps of the first cycle; in the next cycle it starts."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}
     quota = quota_of({"gpu": 24}, shares, min_runtime_s=600)
     w = World(quota, machines_of(3, gpu=8))
@@ -470,7 +470,7 @@ def test_what_was_not_looked_at_is_not_refused_as_busy() -> None:
 
 
 def test_the_filter_that_leaves_no_machine_is_named() -> None:
-    """`shard=rl` leaves none of the two machines."""
+    """`shard=rl` matches neither of the two machines."""
     w = world()
     w.ask("A", "a", gpu=1, where=Where(shard="rl"))
     w.cycle()
@@ -478,7 +478,7 @@ def test_the_filter_that_leaves_no_machine_is_named() -> None:
 
 
 def test_a_stockout_is_said_and_made_good() -> None:
-    """The pool could make a machine and its provider has none: so it says, until then."""
+    """The pool could create a machine but its provider is sold out, and the reason says so."""
     w = World(quota_of({"gpu": 8}, HALVES), {}, {"p": pool_of(1, gpu=8)})
     w.ask("A", "a", gpu=4)
     w.extra["stockouts"] = {"p": reasons.ProviderStockout(pool="p", until=w.now + 60)}
@@ -491,7 +491,7 @@ def test_a_stockout_is_said_and_made_good() -> None:
 
 
 def test_hosts_that_give_no_machine_are_left_out_and_named() -> None:
-    """Machines are made on the other hosts, and one job too many is told of those that are out."""
+    """Machines are created on the other hosts; the reason of one job too many names the hosts."""
     hosts = replace(pool_of(3, gpu=8), zones=("a", "b", "c"), machines_per_zone=1)
     w = World(quota_of({"gpu": 24}, {"A": {"gpu": 1.0}}), {}, {"p": hosts})
     out = reasons.ProviderStockout(pool="p", until=w.now + 60, said="no route", zones=("a",))
@@ -545,7 +545,7 @@ def test_either_its_own_project_or_another_may_end_what_it_waits_for() -> None:
 
 
 def test_those_ahead_are_named_and_when_they_go_it_starts() -> None:
-    """Behind and short: once what holds the devices and those ahead have gone, it starts."""
+    """It starts once the jobs that hold the devices, and those ahead of it, are gone."""
     w = world(1)
     w.ask("A", "runs", gpu=8)
     w.cycle()
@@ -567,7 +567,7 @@ def test_those_ahead_are_named_and_when_they_go_it_starts() -> None:
 
 
 def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
-    """Five free on each of two machines hold no replica of six: one job has to end."""
+    """Five free devices on each of two machines hold no replica of six: one job has to end."""
     w = world(2, placement="spread")
     for name in ("x", "y"):
         w.ask("A", name, gpu=3)
@@ -585,7 +585,7 @@ def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
 
 
 def test_holders_of_devices_are_named_with_their_host() -> None:
-    """What others hold on a host of one's own is told as its agent told it, cut where too long."""
+    """A holder that an agent reports on your own host is named as reported, and cut if too long."""
     w = world(2)
     holder = "process 7 (python3) of user eve, which is not of this bastion, holds gpu 0, gpu 5"
     own = {"permit_s": 600.0, "zone": "gpu1", "bad_devices": {"gpu": (0, 5)}}
@@ -605,7 +605,7 @@ def test_holders_of_devices_are_named_with_their_host() -> None:
 
 
 def test_lost_machines_are_named() -> None:
-    """What is missing is on broken devices of a machine; when they are back the job starts."""
+    """Devices are missing because a machine has broken ones; the job starts when they are back."""
     w = world(2)
     w.machines["p-001"] = replace(w.machines["p-001"], bad_devices={"gpu": (0, 5)})
     w.ask("A", "a", gpu=8)
@@ -622,7 +622,7 @@ def test_lost_machines_are_named() -> None:
 
 
 def test_a_job_that_waits_for_others_names_them_and_delays_no_other() -> None:
-    """A dependent with the highest priority holds nothing back; once its targets end it starts."""
+    """A dependent with the highest priority holds nothing back; it starts once its targets end."""
     w = world(1)
     w.ask("A", "first", gpu=4)
     waits = (Dependency(on="first"), Dependency(on="gone", when="any"))
@@ -640,7 +640,7 @@ def test_a_job_that_waits_for_others_names_them_and_delays_no_other() -> None:
 
 
 def test_a_reason_names_three_and_counts_the_rest() -> None:
-    """Of many targets the first are named; of a launch its jobs are counted by state."""
+    """Of many targets the first are named; the jobs of a launch are counted by state."""
     w = world(1)
     for n in range(2):
         name = w.ask("A", f"part-{n}", gpu=1)
@@ -654,7 +654,7 @@ def test_a_reason_names_three_and_counts_the_rest() -> None:
 
 
 def test_what_is_free_on_a_closed_machine_is_lost_though_jobs_run_there() -> None:
-    """A job on a cordoned machine keeps 2 of it; the other 2 are out of use."""
+    """A job on a cordoned machine keeps 2 of its devices; the other 2 are out of use."""
     w = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4))
     w.ask("A", "a", gpu=2)
     w.cycle()
@@ -669,7 +669,7 @@ def test_what_is_free_on_a_closed_machine_is_lost_though_jobs_run_there() -> Non
 
 
 def test_a_job_that_lacks_only_what_is_promised_is_told_so() -> None:
-    """The machine is being freed for `high`, and no job holds what the quota would have to give."""
+    """The machine is being freed for `high`, and no job holds quota that is to be given back."""
     w = World(
         quota_of({"gpu": 4}, {"A": {"gpu": 1.0}, "C": {}}, min_runtime_s=0, grace_s=10),
         machines_of(2, gpu=4, cpu=16),
@@ -686,7 +686,7 @@ def test_a_job_that_lacks_only_what_is_promised_is_told_so() -> None:
 
 
 def test_a_lost_job_that_starts_again_is_told_that_its_gang_will_be_stopped() -> None:
-    """In the cycle in which another project is promised what the rest of its gang holds."""
+    """In that cycle, another project is promised what the rest of its gang holds."""
     quota = quota_of({"gpu": 12}, {"A": {"gpu": 0.34}, "B": {}}, min_runtime_s=600)
     world = World(quota, machines_of(2, gpu=4))
     for name, machine in (("b0", "p-000"), ("b1", "p-001")):
@@ -703,7 +703,7 @@ def test_a_lost_job_that_starts_again_is_told_that_its_gang_will_be_stopped() ->
 
 
 def test_of_many_planned_starts_the_one_in_the_way_is_told() -> None:
-    """Each pair of machines is kept for a gang; what fits on one of them is told which."""
+    """Each pair of machines is kept for a gang; a job that fits on one is told which gang."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}}
     w = World(quota_of({"gpu": 40}, shares, plan_after_s=60), machines_of(4, gpu=8))
     pairs = {"A": ("p-000", "p-001"), "B": ("p-002", "p-003")}
@@ -724,7 +724,7 @@ def test_of_many_planned_starts_the_one_in_the_way_is_told() -> None:
 
 
 def test_what_goes_first_follows_the_order_in_force() -> None:
-    """Under `srtf` the gang that is drained for is shorter than the job that came before it."""
+    """Under `srtf`, the gang for which a drain runs is shorter than the job that came before it."""
     w = World(
         quota_of({"gpu": 24}, {"A": {"gpu": 1.0}}, order="srtf", plan_after_s=60),
         machines_of(3, gpu=8),

@@ -1,4 +1,4 @@
-"""Rejoining: a job that is lost starts again beside the rest of its gang, which runs on."""
+"""A lost job starts again beside the rest of its gang, which continues."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 
 def _world(shares: dict[str, dict[str, float]]) -> World:
-    """Two machines of 4, every plan held against the laws."""
+    """Return two machines of 4, with every plan checked against the laws."""
     quota = quota_of({"gpu": 8}, shares, min_runtime_s=100, grace_s=10)
     return World(quota, machines_of(2, gpu=4), decide=histories.watched(LAWS))
 
 
 def _gang_of(world: World, gang: tuple[str, ...], *, gpu: int) -> None:
-    """Ask for a gang of project B, of low priority."""
+    """Submit a gang of project B, of low priority."""
     for name in gang:
         world.ask("B", name, priority=5, gang=gang, gpu=gpu)
 
 
 def test_a_gang_has_its_least_running_time_from_when_it_is_whole_again() -> None:
-    """`b0` starts again beyond the share: else all of the gang would be stopped for `a` at once."""
+    """`b0` restarts beyond the share: otherwise the whole gang would be stopped for `a`."""
     w = _world({"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
     _gang_of(w, ("b0", "b1"), gpu=2)
     w.cycle()

@@ -1,4 +1,4 @@
-"""What is kept of earlier runs: the lengths of those that tell something, and not too many."""
+"""A limited number of informative durations of earlier runs is kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.rigs.job_records import T0, ended, exited, queued, running, stopping
     ],
 )
 def test_numbers_do_not_make_another_kind(name: str, kind: str) -> None:
-    """Names that differ in numbers alone are of one kind, for one user of one project."""
+    """Names that differ only in numbers are of one kind, for one user of one project."""
     assert kind_of(queued(name=name)) == kind
 
 
@@ -52,14 +52,14 @@ SUCCEEDS = exited(0)
     ],
 )
 def test_what_succeeded_counts(end: End, counts: bool) -> None:
-    """A run that was broken, or cut off, does not tell how long the work takes."""
+    """A run that failed or was cut off does not show how long the work takes."""
     job = ended(stopping(StopReason.PREEMPT), end, now=T0 + 90.4)
     expected = {"blue/ann/": Runs(at=int(T0 + 90), lengths=(90,))} if counts else {}
     assert with_end({}, job, T0 + 90.4) == expected
 
 
 def test_a_later_attempt_does_not_count() -> None:
-    """It may have gone on from a checkpoint, and be shorter than the work."""
+    """It may have resumed from a checkpoint, and be shorter than the work."""
     job = ended(running(attempts=1), SUCCEEDS)
     assert job.attempt is not None
     assert job.attempt.number == 2
@@ -73,7 +73,7 @@ def _after(
 
 
 def test_the_latest_are_kept() -> None:
-    """Of each kind as many as there is room for; the oldest go first."""
+    """Each kind keeps as many as there is room for; the oldest are removed first."""
     runs: Mapping[str, Runs] = {}
     for second in range(MAX_LENGTHS + 3):
         runs = _after(runs, "train", T0 + second)
@@ -81,7 +81,7 @@ def test_the_latest_are_kept() -> None:
 
 
 def test_names_made_at_random_cost_their_own_user_only() -> None:
-    """A user's oldest kind is dropped for the next; other users keep theirs up to a total limit."""
+    """A user's oldest kind is dropped for a new one; other users keep theirs up to a limit."""
     runs = _after({}, "train", T0, user="ben")
     for number in range(MAX_KINDS_OF_USER + 1):
         runs = _after(runs, f"x{chr(97 + number)}", T0 + number)
@@ -95,7 +95,7 @@ def test_names_made_at_random_cost_their_own_user_only() -> None:
 
 
 def test_an_end_is_noted_in_the_commit_that_sees_it() -> None:
-    """Once, whatever follows; and root keeps it when the job has left."""
+    """It is noted once, whatever follows, and root keeps it after the job is removed."""
     job = running(name="train-7")
     root = Root(epoch=1, seq=1, now=T0, write_id="w", jobs={job.id: job})
     draft = Draft(root, T0 + 300)

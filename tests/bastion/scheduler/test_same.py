@@ -1,4 +1,4 @@
-"""A gang that has to lie where a label, or the pool, is the same."""
+"""A gang that must lie where a label, or the pool, is the same."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KINDS = (
 
 def hall(racks: Mapping[str, tuple[str, int]], **shares: float) -> World:
     """
-    A world of pools with machines of four devices.
+    Return a world of pools with machines of four devices.
 
     Args:
-        racks: Pool -> its rack (empty for none), and how many machines it has.
-        shares: Project -> share; A has everything unless they say otherwise.
+        racks: Pool -> its rack (empty for none), and the number of its machines.
+        shares: Project -> share; without it, A has everything.
     """
     machines: dict[str, Machine] = {}
     pools: dict[str, Pool] = {}
@@ -45,13 +45,13 @@ def hall(racks: Mapping[str, tuple[str, int]], **shares: float) -> World:
 
 
 def machines_with(world: World, *names: str) -> set[str]:
-    """Where the jobs `names` lie."""
+    """Return where the jobs `names` are placed."""
     places = (each for name in names for each in placed(world.jobs[name]))
     return {host.machine for place in places for host in place.hosts}
 
 
 def test_a_gang_lies_in_one_rack_of_several_pools() -> None:
-    """Two pools are one rack; the other rack has too little."""
+    """Two pools form one rack; the other rack is too small."""
     world = hall({"p": ("a", 1), "q": ("b", 1), "r": ("a", 1)})
     world.ask("A", "gang", replicas=2, where=RACK, gpu=4)
     world.cycle()
@@ -70,7 +70,7 @@ def test_of_racks_that_hold_a_gang_the_one_with_least_free_is_taken() -> None:
 
 
 def test_a_gang_waits_rather_than_span_racks_and_is_told_so() -> None:
-    """It starts when what runs in its rack has ended."""
+    """It starts when the running job in its rack has ended."""
     world = hall({"p": ("a", 2), "q": ("b", 1)})
     world.ask("A", "runs", where=Where(pool="p"), gpu=4)
     world.cycle()
@@ -108,7 +108,7 @@ def test_a_gang_waits_rather_than_span_racks_and_is_told_so() -> None:
     ],
 )
 def test_what_no_rack_could_ever_hold_is_told(where: Where, told: str) -> None:
-    """Such a gang is refused, or waits for machines, with what lets it run."""
+    """Such a gang is refused, or waits for machines, with a reason that says what lets it run."""
     world = hall({"p": ("a", 2), "q": ("b", 2)})
     world.ask("A", "gang", replicas=3, where=where, gpu=4)
     world.cycle()
@@ -116,7 +116,7 @@ def test_what_no_rack_could_ever_hold_is_told(where: Where, told: str) -> None:
 
 
 def test_machines_without_the_label_are_left_out() -> None:
-    """Even one job alone is not placed there: it could not be said in which rack it lies."""
+    """Not even a single job is placed there, because its rack is unknown."""
     world = hall({"p": ("", 2), "q": ("b", 1)})
     world.ask("A", "one", where=RACK, gpu=4)
     world.cycle()
@@ -124,7 +124,7 @@ def test_machines_without_the_label_are_left_out() -> None:
 
 
 def test_the_jobs_of_one_launch_lie_in_one_rack() -> None:
-    """Both are one gang."""
+    """Both jobs are one gang."""
     world = hall({"p": ("a", 1), "q": ("b", 2)})
     gang = ("x", "y")
     for name in gang:
@@ -134,7 +134,7 @@ def test_the_jobs_of_one_launch_lie_in_one_rack() -> None:
 
 
 def test_a_label_of_single_machines_divides_a_pool() -> None:
-    """Agents may say where their machines stand."""
+    """Agents can report labels of their own machines."""
     world = hall({"p": ("", 4)})
     for name, machine in world.machines.items():
         world.machines[name] = replace(machine, labels={"rack": "ab"[int(name[-1]) % 2]})
@@ -144,7 +144,7 @@ def test_a_label_of_single_machines_divides_a_pool() -> None:
 
 
 def test_borrowers_are_stopped_in_the_rack_that_then_holds_the_gang() -> None:
-    """Not one in each rack, though that would free as much."""
+    """Victims are not taken one from each rack, although that would free as much."""
     world = hall({"p": ("a", 2), "q": ("b", 2)}, A=0.5, B=0.5)
     for name in ("p-000", "p-001", "q-000", "q-001"):
         world.ask("B", f"on-{name}", where=Where(hostnames=(name,)), gpu=4)
@@ -159,7 +159,7 @@ def test_borrowers_are_stopped_in_the_rack_that_then_holds_the_gang() -> None:
 
 
 def test_an_elastic_job_grows_in_its_rack_alone() -> None:
-    """Also one whose fewest are one replica, which could lie anywhere."""
+    """This includes a job with a minimum of one replica, which could be placed anywhere."""
     world = hall({"p": ("a", 2), "q": ("b", 3)})
     world.ask("A", "grows", most=5, where=RACK, gpu=4)
     world.cycle()
@@ -167,7 +167,7 @@ def test_an_elastic_job_grows_in_its_rack_alone() -> None:
 
 
 def test_a_pool_is_a_block_under_every_placement() -> None:
-    """`consolidated` is the same for all gangs."""
+    """`consolidated` means the same for all gangs."""
     world = hall({"p": ("a", 1), "q": ("a", 1)})
     options = replace(world.quota.scheduler, placement="consolidated")
     world.quota = replace(world.quota, scheduler=options)
@@ -182,12 +182,12 @@ def test_a_pool_is_a_block_under_every_placement() -> None:
 @pytest.mark.parametrize("make", [*map(racked, KINDS)])
 @pytest.mark.parametrize("seed", range(6))
 def test_every_plan_keeps_every_law_in_racks(seed: int, make: histories.Make) -> None:
-    """Among them, that a gang lies in one block."""
+    """The laws include that a gang lies in one block."""
     histories.run(seed, laws.LAWS, steps=20, make=make)
 
 
 def test_a_scheduler_that_scatters_gangs_is_noticed() -> None:
-    """The law fails where it is not seen that a gang has to lie in one block."""
+    """The law fails if the scheduler ignores that a gang has to lie in one block."""
     scatters = mutants.seeing(mutants.without_blocks)
     make = racked(histories.wide_world_of)
     with pytest.raises(AssertionError, match="spans"):
@@ -198,6 +198,6 @@ def test_a_scheduler_that_scatters_gangs_is_noticed() -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("make", [*map(racked, KINDS)])
 def test_many_plans_keep_every_law_in_racks(make: histories.Make) -> None:
-    """The same, longer."""
+    """The same holds in long runs."""
     for seed in range(1_000, 1_000 + at_length(300)):
         histories.run(seed, laws.LAWS, steps=20, make=make)

@@ -1,4 +1,4 @@
-"""Free capacity that is scattered: over what is told, and a count of replicas that is true."""
+"""Scattered free capacity: the reason says over what, and counts replicas correctly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE = {"A": {"gpu": 1.0}}
 
 
 def two_pools() -> World:
-    """Pools of two machines and of one, where gangs lie in one pool."""
+    """Return pools of two machines and of one, where gangs must lie in one pool."""
     machines = machines_of(2, gpu=4) | machines_of(1, "q", gpu=4)
     pools = {"p": pool_of(2, gpu=4), "q": pool_of(1, "q", gpu=4)}
     return World(quota_of({"gpu": 12}, ONE, placement="consolidated"), machines, pools)
@@ -33,7 +33,7 @@ def test_what_is_free_in_several_pools_is_scattered_over_pools() -> None:
 
 
 def test_a_gang_that_no_one_pool_holds_is_refused_where_gangs_lie_in_one() -> None:
-    """All machines together would hold it, and no waiting would help."""
+    """All machines together would hold it, and waiting would not help."""
     w = two_pools()
     w.ask("A", "gang", replicas=10, gpu=1)
     assert isinstance(w.cycle().verdicts["gang"], Refuse)
@@ -69,7 +69,7 @@ def test_what_the_totals_of_tiers_leave_is_scattered_over_tiers() -> None:
 
 
 def test_the_jobs_of_a_gang_are_counted_beside_each_other() -> None:
-    """Each of two jobs fits on the machine with three free devices; both do not."""
+    """Each of two jobs fits on the machine with three free devices, but not both."""
     w = World(quota_of({"gpu": 8}, ONE, placement="spread"), machines_of(2, gpu=4))
     for name, units in (("large", 3), ("small", 1)):
         w.ask("A", name, gpu=units)

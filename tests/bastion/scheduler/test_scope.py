@@ -1,4 +1,4 @@
-"""Scopes: what a filter leaves, while machines are made on trial."""
+"""Scopes hold what a filter leaves, while machines are created on trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = Amounts({"gpu": 8})
 
 
 def test_a_scope_outlives_the_machines_of_a_trial() -> None:
-    """It is first asked for while a trial has made a machine; the trial is undone."""
+    """It is first requested while a trial has created a machine; then the trial is undone."""
     stands = Machine(name="p-1", pool="p", phase=MachinePhase.READY, resources=SIZE)
     pool = Pool(name="p", provider="fake", resources=SIZE, max_machines=4)
     snapshot = Snapshot(
@@ -65,7 +65,7 @@ MANY = {
 def test_what_a_filter_leaves_is_in_order_however_few_it_leaves(
     where: Where, *, is_narrow: bool
 ) -> None:
-    """Machines are as many, and in the order, as a look at each of them says."""
+    """The machines are the same, and in the same order, as when each of them is checked."""
     plain = Pool(name="q", provider="fake", resources=SIZE, max_machines=40)
     pools = {"p": replace(plain, name="p", labels={"net": "fast"}), "q": plain}
     quota = quota_of({"gpu": 640}, {"A": {"gpu": 1.0}})

@@ -1,4 +1,4 @@
-"""What searches leave out, and what they ask of many at once, changes nothing of what they find."""
+"""What searches skip or compute for many gangs together does not change their results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
 @pytest.mark.parametrize("seed", range(200))
 def test_many_spared_at_once_are_those_spared_one_by_one(seed: int) -> None:
-    """Weights go, and there is room while enough is gone."""
+    """Weights are removed, and there is room as long as enough is gone."""
     random = Random(seed)
     weights = [random.choice((0, 1, 1, 2, 5)) for _ in range(random.randrange(12))]
     wanted = random.randint(0, sum(weights))
@@ -57,7 +57,7 @@ def test_many_spared_at_once_are_those_spared_one_by_one(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_is_known_of_an_excess_is_what_is_counted_anew(seed: int) -> None:
-    """With every number of borrowers gone, and again once the project holds another amount."""
+    """It is compared with every number of borrowers gone, and again after usage changes."""
     draft = surveyed(seed)
     shares = draft.shares
     for _ in range(2):
@@ -73,7 +73,7 @@ def test_what_is_known_of_an_excess_is_what_is_counted_anew(seed: int) -> None:
 
 
 def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every cycle of random histories: as if all that depart were let go, and spared after."""
+    """At every cycle of random histories, it equals a search that removes all and then spares some."""
     whole, gives, early = Need.__init__, _Search._gives, _Search.let_named_go
     kept = 0
 
@@ -108,7 +108,7 @@ def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.prove)])
 def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seeds: range) -> None:
-    """In every state of random histories the plan is the same with the searches it leaves out."""
+    """In every state of random histories, the plan equals that of a search that skips nothing."""
     whole = entitlement.is_out_of_reach
     left_out = 0
 
@@ -135,7 +135,7 @@ def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seed
 
 
 def test_a_bound_that_is_asked_often_takes_steps() -> None:
-    """However many gangs with filters of their own are out of reach, a cycle has its steps."""
+    """A cycle's steps are limited, even if many gangs with their own filters are out of reach."""
     draft = surveyed(1)
     spare_victims(draft)  # from here on a cycle has the steps that standing promises leave
     (shape, *_) = draft.backlogs["C"].shapes
@@ -149,7 +149,7 @@ def test_a_bound_that_is_asked_often_takes_steps() -> None:
 def test_a_share_counted_alone_waits_for_the_same(
     monkeypatch: pytest.MonkeyPatch, seeds: range
 ) -> None:
-    """In every state of random histories a drain waits for what all of the quota says."""
+    """In every state of random histories, a drain waits for the same as with the whole quota."""
     compared, search = 0, cast(Any, awaited)
 
     def both(draft: Draft, *args: Any, **options: Any) -> Any:
@@ -171,12 +171,12 @@ def test_a_share_counted_alone_waits_for_the_same(
 
 
 def moves(plan: Plan) -> dict[str, type]:
-    """What happens to each job."""
+    """Return what happens to each job."""
     return {name: type(verdict) for name, verdict in plan.verdicts.items()}
 
 
 def returning(random: Random, inner: Decide) -> World:
-    """A and B hold eight machines of eight; C comes back to its half with jobs of all sizes."""
+    """Return A and B on eight machines of eight; C comes back to its half with jobs of any size."""
     totals = {"gpu": 64, "cpu": 512} if random.random() < 0.5 else {"gpu": 64}
     share = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.5}}
     world = World(quota_of(totals, share), machines_of(8, gpu=8, cpu=64), decide=inner)
@@ -193,7 +193,7 @@ def returning(random: Random, inner: Decide) -> World:
 
 
 def test_standing_promises_take_of_the_steps() -> None:
-    """The more stand, the fewer are left for searches; some always are."""
+    """The more promises stand, the fewer steps are left for searches, but never none."""
     assert left_for_searches(STEPS, 0) == STEPS
     left = [left_for_searches(STEPS, standing) for standing in range(0, 10_000, 100)]
     assert left == sorted(left, reverse=True)
@@ -203,7 +203,7 @@ def test_standing_promises_take_of_the_steps() -> None:
 
 
 def test_however_many_promises_stand_new_ones_are_made() -> None:
-    """Eighty one-device jobs come back with six steps a cycle: all of them are promised."""
+    """Eighty one-device jobs come back with six steps per cycle: all of them get a promise."""
     quota = quota_of({"gpu": 80}, {"A": {"gpu": 0.0}, "B": {"gpu": 1.0}})
     world = World(quota, machines_of(10, gpu=8))
     world.extra["steps"] = 6

@@ -1,7 +1,7 @@
 """
-Stability: a plan carried out is a plan that stands; nothing is decided otherwise without a cause.
+A carried-out plan stands, and no decision changes without a cause.
 
-What once moved without one is kept here as a small world of its own.
+Each world in which something once moved without a cause is kept here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def _after(world: World) -> None:
 
 @WORLDS
 def test_the_same_state_decided_twice_moves_nothing(make: histories.Make) -> None:
-    """A plan carried out stands, and victims that wait again at once change nothing."""
+    """A carried-out plan stands, and victims that wait again change nothing."""
     for seed in range(8):
         histories.run(seed, (), steps=25, after=_after, make=make)
 
 
 def _turning_points(snapshot: Snapshot) -> set[float]:
-    """Times that something may depend on: waits, runs and windows that begin or are over."""
+    """Return times on which something may depend: waits, run times, and the ends of windows."""
     options = snapshot.quota.scheduler
     found = {job.queued_at + options.plan_after_s for job in snapshot.jobs.values()}
     for job in snapshot.jobs.values():
@@ -56,7 +56,7 @@ def _turning_points(snapshot: Snapshot) -> set[float]:
 
 
 def held_until_woken(make: histories.Make, seeds: range, inner: Decide = decide) -> int:
-    """How many times before `Plan.wake_at` were asked; at none of them anything moves."""
+    """Return how many times before `Plan.wake_at` were tried; nothing moves at any of them."""
     asked = 0
 
     def compared(snapshot: Snapshot, now: float) -> Plan:
@@ -83,13 +83,13 @@ def held_until_woken(make: histories.Make, seeds: range, inner: Decide = decide)
 def test_before_it_is_told_when_nothing_is_decided_otherwise(
     make: histories.Make, seeds: range
 ) -> None:
-    """However long any gang has waited, or run, by then, and whatever closes or opens."""
+    """This holds however long a gang has waited or run, and whatever opens or closes by then."""
     assert held_until_woken(make, seeds), "no time was asked"
 
 
 @pytest.mark.parametrize("make", [histories.world_of, featured(histories.world_of)])
 def test_a_plan_that_is_never_looked_at_again_is_noticed(make: histories.Make) -> None:
-    """One that names no time."""
+    """A plan without such a time fails."""
 
     def unwoken(snapshot: Snapshot, now: float) -> Plan:
         return replace(decide(snapshot, now), wake_at=None)
@@ -111,7 +111,7 @@ MOVED: dict[histories.Make, tuple[int, ...]] = {
 @pytest.mark.parametrize("seeds", [slice(6), pytest.param(slice(6, None), marks=pytest.mark.prove)])
 @pytest.mark.parametrize("make", MOVED)
 def test_what_once_moved_stands(make: histories.Make, seeds: slice) -> None:
-    """Histories in which the same state, decided twice, moved jobs; kept."""
+    """These histories are kept because the same state, decided twice, moved jobs in them."""
     for seed in MOVED[make][seeds]:
         histories.run(seed, (), steps=25, after=_stands, make=make)
 
@@ -127,7 +127,7 @@ CALMED: dict[histories.Make, tuple[int, ...]] = {
 
 @pytest.mark.parametrize("make", CALMED)
 def test_what_once_moved_in_vain_is_calm(make: histories.Make) -> None:
-    """Histories in which a job started to be stopped, or was stopped in vain; kept."""
+    """These histories are kept because a job started only to be stopped, or was stopped in vain."""
     for seed in CALMED[make]:
         histories.run(seed, (), steps=25, after=_after, make=make)
 
@@ -135,7 +135,7 @@ def test_what_once_moved_in_vain_is_calm(make: histories.Make) -> None:
 @pytest.mark.prove
 @WORLDS
 def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) -> None:
-    """One may be left, see what is measured of the scheduler; never two in seven hundred."""
+    """One may remain, as the documented measurements say; never two in seven hundred."""
     failed = 0
     for seed in range(100_000, 100_700):
         try:
@@ -147,14 +147,14 @@ def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) ->
 
 @pytest.mark.parametrize("inner", [mutants.thrashes])
 def test_an_unstable_scheduler_is_noticed(inner: Decide) -> None:
-    """A scheduler that stops borrowers for nothing does not pass for a stable one."""
+    """A scheduler that stops borrowers for nothing is not stable."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             histories.run(seed, (), steps=8, after=lambda w: assert_stable(w, inner))
 
 
 def test_a_scheduler_that_favours_victims_is_noticed() -> None:
-    """One that gives a victim the devices of its preemptors is not quiet."""
+    """A scheduler that gives a victim the devices of its preemptors is not quiet."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             histories.run(
@@ -163,13 +163,13 @@ def test_a_scheduler_that_favours_victims_is_noticed() -> None:
 
 
 def world(total: int, shares: dict[str, dict[str, float]], *, number: int = 1) -> World:
-    """Equal machines, every plan held against the laws."""
+    """Return equal machines, with every plan checked against the laws."""
     quota = quota_of({"gpu": total}, shares, min_runtime_s=100, grace_s=10)
     return World(quota, machines_of(number, gpu=total // number), decide=histories.watched(LAWS))
 
 
 def test_no_job_starts_on_a_machine_of_which_all_is_promised() -> None:
-    """Not even one that asks for nothing, unless it has ended by the deadline."""
+    """Not even a job that asks for nothing starts there, unless it ends by the deadline."""
     w = world(4, {"A": {"gpu": 1.0}, "B": {}})
     w.ask("B", "b", gpu=4)
     w.cycle()
@@ -186,7 +186,7 @@ def test_no_job_starts_on_a_machine_of_which_all_is_promised() -> None:
 
 
 def test_a_machine_kept_for_a_job_that_asks_for_nothing_is_not_taken_whole() -> None:
-    """Else `low`, which must be alone there, would start and be stopped for `high` at once."""
+    """Otherwise `low`, which must be alone there, would start and then be stopped for `high`."""
     w = world(4, {"A": {"gpu": 1.0}})
     w.ask("A", "low", priority=5, where=Where(exclusive=True), gpu=1)
     w.ask("A", "high", priority=1)
@@ -197,7 +197,7 @@ def test_a_machine_kept_for_a_job_that_asks_for_nothing_is_not_taken_whole() -> 
 
 
 def test_a_job_whose_machine_is_kept_for_another_is_told_so() -> None:
-    """One that asks for nothing and must start at once is told which gang has the machine."""
+    """A job that asks for nothing and must not wait is told which gang has the machine."""
     w = world(4, {"A": {"gpu": 1.0}, "B": {}})
     w.ask("B", "b", gpu=4)
     w.cycle()
@@ -210,7 +210,7 @@ def test_a_job_whose_machine_is_kept_for_another_is_told_so() -> None:
 
 
 def test_a_job_that_starts_within_the_share_is_guaranteed_whatever_starts_beside_it() -> None:
-    """B's 4 fill its share; its 1 borrows beside them, though its name comes first."""
+    """B's 4 fill its share; its 1 borrows beside them, although its name sorts first."""
     w = world(16, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
     w.ask("B", "z-first", gpu=4)
     w.now += 1
@@ -225,7 +225,7 @@ def test_a_job_that_starts_within_the_share_is_guaranteed_whatever_starts_beside
 
 
 def test_a_promise_is_given_to_one_of_higher_priority_before_it_is_fulfilled() -> None:
-    """Else the lower would start on it, and be stopped for the higher in the next cycle."""
+    """Otherwise the lower one would start on it, and be stopped for the higher one."""
     w = world(8, {"A": {"gpu": 1.0}, "B": {}})
     w.ask("B", "b", gpu=8)
     w.cycle()
@@ -242,7 +242,7 @@ def test_a_promise_is_given_to_one_of_higher_priority_before_it_is_fulfilled() -
 
 
 def test_a_promise_of_higher_priority_stands_against_lower() -> None:
-    """One of lower priority of the same project breaks nothing."""
+    """A gang of lower priority in the same project breaks nothing."""
     w = world(8, {"A": {"gpu": 1.0}, "B": {}})
     w.ask("B", "b", gpu=8)
     w.cycle()
@@ -274,7 +274,7 @@ def test_what_one_start_waits_for_no_more_counts_for_another() -> None:
 
 
 def test_a_gang_that_needed_no_victim_is_looked_at_again() -> None:
-    """A borrower takes part of what comes free for `high` anyway: it outranks `low` at once."""
+    """A borrower takes part of what becomes free for `high` anyway, which then outranks `low`."""
     w = world(8, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}, "D": {}})
     w.ask("A", "low", priority=5, gpu=2)
     w.ask("A", "top", priority=1, gpu=2)
@@ -295,7 +295,7 @@ def test_a_gang_that_needed_no_victim_is_looked_at_again() -> None:
 
 
 def test_room_left_by_a_victim_of_priority_is_promised_at_once() -> None:
-    """B's own 2 give way to its 1 of higher priority; what they leave over helps A to its share."""
+    """B's own 2 give way to its 1 of higher priority; the rest helps A to its share."""
     w = world(8, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}, number=2)
     w.machines["p-000"] = replace(w.machines["p-000"], cordoned="away")
     w.ask("B", "low", priority=5, gpu=2)
@@ -360,7 +360,7 @@ def test_a_job_that_higher_priority_would_stop_in_the_next_cycle_does_not_start(
 
 
 def test_it_does_not_start_either_when_that_one_waits_for_others_to_end() -> None:
-    """What comes free for `high` is not enough once `low` has taken of the rest."""
+    """What becomes free for `high` is not enough once `low` has taken some of the rest."""
     w = world(16, {"A": {"gpu": 0.5}, "C": {}}, number=2)
     w.ask("C", "c", gpu=8)
     w.cycle()
@@ -380,7 +380,7 @@ def test_it_does_not_start_either_when_that_one_waits_for_others_to_end() -> Non
 
 
 def test_no_job_on_a_share_is_stopped_for_what_another_project_would_take() -> None:
-    """`high` goes beyond the share: `c` has a right to what `low` would leave, so `low` runs on."""
+    """`high` is beyond the share, and `c` has a right to what `low` would leave."""
     w = world(4, {"B": {"gpu": 0.5}, "C": {"gpu": 0.5}})
     w.machines["p-000"] = replace(w.machines["p-000"], bad_devices={"gpu": (3,)})
     w.ask("B", "low", priority=5, gpu=2)
@@ -393,7 +393,7 @@ def test_no_job_on_a_share_is_stopped_for_what_another_project_would_take() -> N
 
 
 def test_what_starts_late_is_counted_on_by_what_is_planned_in_the_same_cycle() -> None:
-    """`b` cannot be planned while `first` might start; once it has, c is rotated for it at once."""
+    """`b` has no plan while `first` might start; after that start, c is rotated for `b`."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}
     quota = quota_of(
         {"gpu": 8}, shares, min_runtime_s=0, grace_s=10, plan_after_s=60, borrow_slice_s=100
@@ -413,7 +413,7 @@ def test_what_starts_late_is_counted_on_by_what_is_planned_in_the_same_cycle() -
 
 
 def test_a_promise_counts_in_the_share_as_the_whole_machine_it_will_block() -> None:
-    """B's promise asks for 1 and costs 4, its whole share: what it takes beside it is borrowed."""
+    """B's promise asks for 1 and costs 4, its whole share: anything beyond that is borrowed."""
     w = world(8, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}}, number=2)
     w.ask("C", "c0", gpu=3)
     w.ask("C", "c1", gpu=3)
@@ -432,7 +432,7 @@ def test_a_promise_counts_in_the_share_as_the_whole_machine_it_will_block() -> N
 
 
 def test_a_gang_with_a_planned_start_soon_has_no_job_of_its_project_stopped() -> None:
-    """`c` has borrowed for longer than a slice and is rotated; `low` on its share runs on."""
+    """`c` has borrowed for longer than a slice and is rotated; `low` on its share continues."""
     quota = quota_of(
         {"gpu": 8},
         {"A": {"gpu": 0.5}, "C": {}},

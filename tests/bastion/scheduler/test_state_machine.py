@@ -1,8 +1,8 @@
 """
 The laws as a state machine: anything happens to a small world, and every plan keeps every law.
 
-Beside the histories of seeds in `test_laws.py`, which are faster: what breaks a law here is shrunk
-to the few events that it needs.
+The seeded histories in `test_laws.py` are faster. A failure here is shrunk to the few events that
+it needs.
 """
 
 from __future__ import annotations
@@ -37,41 +37,41 @@ LONG = settings(QUICK, max_examples=at_length(1_500), derandomize=False)
 
 
 class Life(RuleBasedStateMachine):
-    """Of one small world."""
+    """The life of one small world."""
 
     world: World
 
     @rule(random=RANDOMS, jobs=st.integers(1, 3))
     def ask(self, random: Random, jobs: int) -> None:
-        """Jobs are submitted."""
+        """Submit jobs."""
         for _ in range(jobs):
             histories.ask(random, self.world)
 
     @rule(random=RANDOMS)
     def end(self, random: Random) -> None:
-        """A job ends."""
+        """End a job."""
         histories.end(random, self.world)
 
     @rule(random=RANDOMS)
     def change(self, random: Random) -> None:
-        """The quota file is edited, something breaks or heals, or what an admin may do."""
+        """Edit the quota file, break or heal something, or act as an admin."""
         kinds = [histories.edit, histories.hurt, *([histories.upset] * self.world.is_wide)]
         random.choice(kinds)(random, self.world)
 
     @rule(seconds=st.sampled_from((1.0, 10.0, 50.0, 200.0)))
     def wait(self, seconds: float) -> None:
-        """Time passes, and the bastion takes a turn."""
+        """Let time pass, and let the bastion take a turn."""
         self.world.pass_time(seconds)
         self.world.cycle()
 
     @rule()
     def turn(self) -> None:
-        """The bastion takes a turn."""
+        """Let the bastion take a turn."""
         self.world.cycle()
 
 
 def machine(make: histories.Make, inner: Decide) -> type[Life]:
-    """The life of the worlds that `make` makes, every plan of `inner` held against the laws."""
+    """Return the life of worlds of `make`, with every plan of `inner` checked against the laws."""
 
     class Here(Life):
         @initialize(random=RANDOMS)
@@ -86,19 +86,19 @@ WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 @WORLDS
 def test_whatever_happens_every_plan_keeps_every_law(make: histories.Make) -> None:
-    """In any order of events."""
+    """It holds in any order of events."""
     run_state_machine_as_test(machine(make, decide), settings=QUICK)
 
 
 @pytest.mark.prove
 @WORLDS
 def test_whatever_happens_at_length(make: histories.Make) -> None:
-    """Ten thousand lives in all kinds of worlds."""
+    """It holds in ten thousand lives in all kinds of worlds."""
     run_state_machine_as_test(machine(make, decide), settings=LONG)
 
 
 FOUND_AT_ONCE = ("holds back", "says nothing", "torn gangs")
-"""The others take a while; `test_laws.py` finds each of them in random histories."""
+"""The others take too long here; `test_laws.py` detects each of them in random histories."""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ FOUND_AT_ONCE = ("holds back", "says nothing", "torn gangs")
     ],
 )
 def test_what_breaks_a_law_is_found(name: str) -> None:
-    """No broken scheduler lives through a few hundred of them."""
+    """No broken scheduler survives a few hundred of them."""
     broken, _ = mutants.MUTANTS[name]
     few = settings(QUICK, max_examples=300, phases=[Phase.generate])
     with pytest.raises(AssertionError):

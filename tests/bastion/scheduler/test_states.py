@@ -1,4 +1,4 @@
-"""The states that must come out right, as the design names them, and the traces of an adversary."""
+"""The states that must have the right outcome, as the design names them, and adversarial traces."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world(total: int, shares: dict[str, dict[str, float]], **scheduler: Any) -> World:
-    """One machine with everything, every plan held against the laws."""
+    """Return one machine with everything, and every plan checked against the laws."""
     quota = quota_of({"gpu": total}, shares, **scheduler)
     return World(quota, machines_of(1, gpu=total), decide=watched(LAWS))
 
 
 def test_a_big_gang_never_hides_a_small_one_behind_it() -> None:
-    """(a) A's 10 runs at once although its 100 stands before it and B streams single units."""
+    """(a) A's 10 runs immediately although its 100 is ahead of it and B streams single units."""
     w = world(100, HALVES)
     w.ask("A", "big", gpu=100)
     w.ask("A", "small", gpu=10)
@@ -49,7 +49,7 @@ def test_nothing_is_preempted_for_a_gang_beyond_its_share() -> None:
 
 
 def test_an_aged_gang_starts_when_others_durably_leave_room() -> None:
-    """(c) With B limited to 40, A's 60 starts within a bound, though B streams single units."""
+    """(c) With B limited to 40, A's 60 starts within a bound, although B streams single units."""
     w = world(100, HALVES, plan_after_s=1000, min_runtime_s=0, borrow_slice_s=3000)
     _stream(w, limit=60)
     w.ask("A", "a", gpu=60)
@@ -80,7 +80,7 @@ def test_nothing_idles_for_a_gang_that_can_never_start() -> None:
 
 
 def _stream(w: World, *, limit: int) -> None:
-    """B always has jobs of one unit and 500 s, `limit` of them at most."""
+    """Keep B supplied with jobs of one unit and 500 s, at most `limit` of them."""
     while sum(job.project == "B" for job in w.jobs.values()) < limit:
         w.ask("B", f"b-{w.seq}-{len(w.jobs)}", gpu=1, runs_s=500, max_runtime_s=600)
 
@@ -120,7 +120,7 @@ def test_free_units_are_closed_from_the_cycle_in_which_they_are_promised() -> No
 
 
 def test_one_above_its_share_never_reclaims() -> None:
-    """(f) A and B run 16 each with shares of 8; A's further 8 takes nothing from B."""
+    """(f) A and B run 16 each with shares of 8; A's next 8 take nothing from B."""
     w = world(32, {name: {"gpu": 0.25} for name in "ABCD"}, min_runtime_s=0)
     for project in "AB":
         for _ in range(2):
@@ -133,7 +133,7 @@ def test_one_above_its_share_never_reclaims() -> None:
 
 
 def test_a_cut_quota_demotes_the_newest_and_preempts_nothing_by_itself() -> None:
-    """(g) A cut makes jobs borrowed, the newest first; they run until the share is asked for."""
+    """(g) A cut makes jobs borrowed, the newest first; they run until the share is reclaimed."""
     w = world(16, HALVES, min_runtime_s=0)
     for i in range(4):
         w.ask("A", f"a{i}", gpu=2)
@@ -168,7 +168,7 @@ def test_a_tier_that_shrinks_moves_no_gang() -> None:
 
 
 def test_a_promise_is_made_anew_when_its_machine_dies() -> None:
-    """(g) A machine dies under a promise: it is void, and made anew in the same cycle."""
+    """(g) A machine dies under a promise: it is void, and renewed in the same cycle."""
     quota = quota_of({"gpu": 24}, HALVES)
     w = World(quota, machines_of(3, gpu=8), decide=watched(LAWS))
     for i in range(3):
@@ -191,7 +191,7 @@ def test_a_promise_is_made_anew_when_its_machine_dies() -> None:
 
 
 def test_a_full_pool_gang_starts_against_a_stream_of_single_units() -> None:
-    """Single units for ever do not keep out a gang of the whole pool where no project owns it."""
+    """A stream of single units does not block a gang of the whole pool that no project owns."""
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, plan_after_s=600, borrow_slice_s=2000)
     w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("A", "all", replicas=2, gpu=8)
@@ -208,7 +208,7 @@ def test_a_full_pool_gang_starts_against_a_stream_of_single_units() -> None:
 
 
 def test_two_projects_around_their_shares_do_not_preempt_in_turns() -> None:
-    """Two projects, in turns just above and below their shares, cost each other one preemption."""
+    """Two projects that alternate just above and below their shares cause one preemption each."""
     w = world(16, HALVES, min_runtime_s=0)
     for project in "AB":
         for i in range(4):
@@ -228,7 +228,7 @@ def test_two_projects_around_their_shares_do_not_preempt_in_turns() -> None:
 
 
 def test_a_preempted_job_that_returns_at_once_preempts_nothing() -> None:
-    """The victim waits in the queue; no further preemption follows from it."""
+    """The victim waits in the queue and causes no further preemption."""
     w = world(16, HALVES, min_runtime_s=0)
     w.ask("B", "b1", gpu=8)
     w.cycle()
@@ -259,7 +259,7 @@ def test_higher_priority_preempts_lower_inside_one_project() -> None:
 
 
 def test_gangs_of_several_jobs_start_together_or_not_at_all() -> None:
-    """Two jobs of one launch: the half that would fit waits for the other."""
+    """Of two jobs of one launch, the half that would fit waits for the other."""
     w = world(8, HALVES)
     w.ask("B", "b", gpu=4)
     w.cycle()
@@ -276,7 +276,7 @@ def test_gangs_of_several_jobs_start_together_or_not_at_all() -> None:
 
 
 def test_a_slice_is_taken_whole_and_made_when_it_is_missing() -> None:
-    """A replica of four hosts gets all machines of one slice; a second one is made for it."""
+    """A replica of four hosts gets all machines of one slice; a second slice is created for it."""
     quota = quota_of({"v4": 64}, {"A": {"v4": 1.0}})
     w = World(quota, {}, {"t": pool_of(8, "t", hosts=4, v4=8)})
     w.ask("A", "a", replicas=2, hosts=4, v4=32)
@@ -291,7 +291,7 @@ def test_a_slice_is_taken_whole_and_made_when_it_is_missing() -> None:
 
 
 def test_an_exclusive_job_is_charged_for_the_whole_machine() -> None:
-    """Two devices taken exclusively cost the eight they block."""
+    """Two devices taken exclusively cost the eight that they block."""
     w = World(quota_of({"gpu": 16}, HALVES), machines_of(2, gpu=8))
     w.ask("A", "a", gpu=2, where=Where(exclusive=True))
     w.ask("A", "b", gpu=2)
@@ -305,7 +305,7 @@ def test_an_exclusive_job_is_charged_for_the_whole_machine() -> None:
 
 
 def test_jobs_that_ask_for_nothing_share_one_machine_up_to_32() -> None:
-    """Thirty-three of them on one machine: the last waits, and nothing counts as used."""
+    """Of thirty-three on one machine, the last waits, and nothing counts as used."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(1, gpu=8))
     for i in range(33):
         w.ask("A", f"n{i:02}")
@@ -316,7 +316,7 @@ def test_jobs_that_ask_for_nothing_share_one_machine_up_to_32() -> None:
 
 
 def test_tiers_fill_from_the_best_for_shares_and_from_the_worst_for_borrowers() -> None:
-    """A gang within its share lies in tier 0, a borrower in tier 1."""
+    """A gang within its share is placed in tier 0, a borrower in tier 1."""
     quota = quota_of([{"gpu": 8}, {"gpu": 8}], {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
     machines = machines_of(1, "good", gpu=8) | {
         name: replace(m, tier=1) for name, m in machines_of(1, "spot", gpu=8).items()
@@ -331,7 +331,7 @@ def test_tiers_fill_from_the_best_for_shares_and_from_the_worst_for_borrowers() 
 
 
 def test_a_short_borrower_may_use_what_is_promised_for_later() -> None:
-    """A job that ends before the deadline may start on promised units; a longer one may not."""
+    """A job that ends before the deadline may start on promised units; a longer one must not."""
     w = world(16, {"A": {"gpu": 0.625}, "B": {"gpu": 0.375}})
     w.ask("B", "b6", gpu=6)
     w.cycle()
@@ -348,7 +348,7 @@ def test_a_short_borrower_may_use_what_is_promised_for_later() -> None:
 
 
 def test_an_estimated_start_says_how_sure_it_is() -> None:
-    """By the limits of what runs, then by a plan; by a promise; none where no end is known."""
+    """It comes from the limits of running jobs, a plan or a promise; none if no end is known."""
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 1}}, plan_after_s=10, borrow_slice_s=90000)
     w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("A", "endless", gpu=8)
@@ -377,7 +377,7 @@ def _estimate(w: World, name: str) -> tuple[float | None, str]:
 
 @pytest.mark.parametrize("limit", [None, 100.0])
 def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
-    """Beside a plan only jobs that are gone by then start."""
+    """Beside a plan, only jobs that end before it start."""
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, plan_after_s=10, borrow_slice_s=90000)
     w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("B", "b", gpu=8, max_runtime_s=1000, runs_s=1000)
@@ -394,7 +394,7 @@ def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
 
 
 def test_a_whole_machine_is_taken_back_whatever_its_holder_asked_for() -> None:
-    """An exclusive borrower that asked for processors alone is stopped for one that asks gpus."""
+    """An exclusive borrower that asked for CPUs alone is stopped for one that asks for GPUs."""
     quota = quota_of({"gpu": 8}, HALVES, min_runtime_s=0)
     w = World(quota, machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
     for i in range(2):
@@ -410,7 +410,7 @@ def test_a_whole_machine_is_taken_back_whatever_its_holder_asked_for() -> None:
 
 
 def test_exclusive_replicas_take_the_machines_that_cost_least_together() -> None:
-    """Both on the one machine that holds two, not one on a hurt one and over the total with it."""
+    """Both go on the one machine that holds two, not one on a damaged machine beyond the total."""
     w = World(quota_of({"gpu": 6}, HALVES), machines_of(2, gpu=4), decide=watched(LAWS))
     w.machines["p-000"] = replace(w.machines["p-000"], bad_devices={"gpu": (1,)})
     w.ask("A", "a", replicas=2, gpu=2, where=Where(exclusive=True))
@@ -419,7 +419,7 @@ def test_exclusive_replicas_take_the_machines_that_cost_least_together() -> None
 
 
 def test_an_exclusive_job_is_within_its_share_by_the_machine_it_takes() -> None:
-    """One that asks for processors alone is guaranteed where its share holds the whole machine."""
+    """A job that asks for CPUs alone is guaranteed if its share holds the whole machine."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
     w.ask("A", "a", cpu=4, where=Where(exclusive=True))
     w.cycle()
@@ -429,7 +429,7 @@ def test_an_exclusive_job_is_within_its_share_by_the_machine_it_takes() -> None:
 
 
 def test_a_planned_start_rotates_the_holder_of_its_processors() -> None:
-    """A borrower in the way by its processors alone is named, and stopped after its slice."""
+    """A borrower that is in the way only by its CPUs is named, and stopped after its slice."""
     quota = quota_of(
         {"gpu": 8}, {"A": {}, "B": {}}, plan_after_s=60, borrow_slice_s=100, min_runtime_s=0
     )
@@ -445,7 +445,7 @@ def test_a_planned_start_rotates_the_holder_of_its_processors() -> None:
 
 
 def test_a_gang_that_outranks_waits_for_room_in_the_quota_that_comes_anyway() -> None:
-    """No job is stopped for room that one which is being stopped leaves."""
+    """No job is stopped for room that an already stopping job leaves."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("A", "own", gpu=2, priority=5)
     w.ask("B", "b", gpu=6)
@@ -465,7 +465,7 @@ def test_a_gang_that_outranks_waits_for_room_in_the_quota_that_comes_anyway() ->
 
 
 def test_a_slice_made_for_a_promise_keeps_its_name_whatever_the_number_of_the_cycle() -> None:
-    """The machine that a promise names is the one that is made, also where numbers look alike."""
+    """The promised machine is the one that is created, even where numbers look alike."""
     quota = quota_of({"v4": 64}, {"A": {"v4": 0.5}, "B": {"v4": 0.5}}, min_runtime_s=100)
     w = World(quota, {}, {"t": pool_of(8, "t", hosts=2, v4=8)}, decide=watched(LAWS))
     w.ask("B", "b", replicas=4, hosts=2, v4=16)
@@ -480,7 +480,7 @@ def test_a_slice_made_for_a_promise_keeps_its_name_whatever_the_number_of_the_cy
 
 
 def test_an_outranked_job_does_not_take_back_what_it_gave() -> None:
-    """A higher priority that costs no share stops a lower one once, though that is in its share."""
+    """A higher priority that costs no share stops a lower one once, even within the share."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(1, gpu=4, cpu=16), decide=watched(LAWS))
     w.ask("A", "low", gpu=4, cpu=8)
     w.cycle()

@@ -1,4 +1,4 @@
-"""Victims run on as long as they can: each ends when the last one of its promise has to."""
+"""Victims run for as long as they can: each ends when the last victim of its promise has to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world() -> World:
-    """B borrows all but two of A's half: six devices for long, and four since just now."""
+    """Return B borrowing all but two of A's half: six devices for long, and four since just now."""
     quota = quota_of({"gpu": 12}, HALVES, min_runtime_s=600, grace_s=10, max_grace_s=60)
     made = World(quota, machines_of(3, gpu=4))
     made.ask("B", "own", gpu=1, replicas=6)
@@ -22,7 +22,7 @@ def world() -> World:
 
 
 def test_a_victim_runs_on_until_the_last_must_stop() -> None:
-    """The old borrower is told so late that it ends with the young one, its own grace kept."""
+    """The old borrower is told so late that it ends with the young one, with its own grace."""
     made = world()
     made.ask("A", "gang", gpu=1, replicas=6)
     made.cycle()
@@ -42,7 +42,7 @@ def test_a_victim_runs_on_until_the_last_must_stop() -> None:
 
 
 def test_the_others_are_told_at_once_when_the_last_ends_early() -> None:
-    """What a promise waits for ends by itself: it is due no later than the rest can end."""
+    """The last victim ends on its own: the promise is due no later than the others can end."""
     made = world()
     made.ask("A", "gang", gpu=1, replicas=6)
     made.cycle()
@@ -56,7 +56,7 @@ def test_the_others_are_told_at_once_when_the_last_ends_early() -> None:
 
 
 def test_a_victim_of_two_promises_stops_in_time_for_both() -> None:
-    """The second gang needs the old borrower alone, and does not wait for the young one."""
+    """The second gang needs only the old borrower, and does not wait for the young one."""
     made = world()
     made.ask("A", "gang", gpu=1, replicas=5)
     made.cycle()
@@ -75,7 +75,7 @@ def test_a_victim_of_two_promises_stops_in_time_for_both() -> None:
 
 
 def test_a_gang_whose_victims_were_told_late_is_told_when_they_end() -> None:
-    """No cycle came when they were to stop: a start is not promised for a time that is over."""
+    """No cycle ran when they had to stop: the promised start is never in the past."""
     made = world()
     made.ask("A", "gang", gpu=1, replicas=6)
     made.cycle()
@@ -87,10 +87,11 @@ def test_a_gang_whose_victims_were_told_late_is_told_when_they_end() -> None:
 
 def test_nothing_is_stopped_for_a_gang_that_another_project_would_forestall() -> None:
     """
-    A stop for priority waits for the borrower that must go, too: they end together.
+    A stop for priority also waits for the borrower that must go: they end together.
 
-    Stopped at once, the low job would leave its room to a gang of the other project, for which the
-    borrower had to go as well; that one would be needed no more, and the promise would be void.
+    If it stopped immediately, the low job would leave its room to a gang of the other project, for
+    which the borrower had to go as well. The borrower would then no longer be needed as a victim,
+    and the promise would be void.
     """
     quota = quota_of(
         {"gpu": 8},

@@ -1,4 +1,4 @@
-"""Streams: equal jobs that come without end, and the gangs that must start beside them."""
+"""Endless streams of equal jobs, and the gangs that must start beside them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.rigs.length import at_length
 
 
 def ask_big(world: World, project: str = "A", size: int = 2, **asked: Any) -> str:
-    """Ask for a gang of `size` devices."""
+    """Submit a gang of `size` devices."""
     common: dict[str, Any] = {"max_runtime_s": RUNS_S, "runs_s": RUNS_S, **asked}
     return world.ask(project, f"{project}-big", replicas=size, gpu=1, **common)
 
@@ -40,14 +40,14 @@ def ask_big(world: World, project: str = "A", size: int = 2, **asked: Any) -> st
 def test_a_gang_starts_beside_a_stream_of_its_own_project(
     order: str, limit: float | None, size: int
 ) -> None:
-    """One-device jobs keep coming; a gang of two, or of all, starts within the bound."""
+    """One-device jobs keep arriving; a gang of two, or of all, starts within the bound."""
     world, streams = labs({"A": 1}, order), [Stream("A", 4, limit)]
     fill(world, streams)
     assert waited(world, ask_big(world, size=size), streams, 2 * BOUND_S) <= BOUND_S
 
 
 def test_a_gang_starts_though_other_users_have_used_less() -> None:
-    """Between users the one with less usage goes first, but for a gang that has waited long."""
+    """The user with less usage goes first, unless a gang has waited long."""
     world, streams = labs({"A": 1}), [Stream("A", 4, users=("u-1", "u-2", "u-3"))]
     fill(world, streams)
     gang = ask_big(world, user="v")
@@ -56,7 +56,7 @@ def test_a_gang_starts_though_other_users_have_used_less() -> None:
 
 
 def test_a_gang_of_several_jobs_starts_beside_a_stream() -> None:
-    """Two jobs that start together are protected as one of two replicas is."""
+    """Two jobs that start together are protected like one job of two replicas."""
     world, streams = labs({"A": 1}), [Stream("A", 4)]
     fill(world, streams)
     gang = ("x", "y")
@@ -79,7 +79,7 @@ def test_two_projects_each_with_a_stream_start_their_gangs(limit: float | None) 
 
 
 def crowd(count: int, limit: float | None, inner: Decide | None = None) -> float:
-    """How long it takes until a gang as large as the share runs in each of `count` projects."""
+    """Return how long a gang as large as the share takes to run in each of `count` projects."""
     names = [f"P{number:02}" for number in range(count)]
     world = labs(dict.fromkeys(names, 1 / count), machines=count, inner=inner, watching=())
     streams = [Stream(name, 4, limit) for name in names]
@@ -94,17 +94,17 @@ def crowd(count: int, limit: float | None, inner: Decide | None = None) -> float
 @pytest.mark.parametrize("limit", [RUNS_S, None])
 @pytest.mark.parametrize("count", [4, 16])
 def test_gangs_of_many_projects_start_beside_their_streams(count: int, limit: float | None) -> None:
-    """What one project drains keeps no other from draining its own."""
+    """A drain in one project does not keep another project from draining."""
     assert crowd(count, limit) <= BOUND_S
 
 
 def test_a_scheduler_that_finds_drains_anew_in_every_cycle_is_noticed() -> None:
-    """It comes to a few of them alone, and later jobs of the others start meanwhile."""
+    """It only handles a few of them, and later jobs of the others start in the meantime."""
     assert crowd(8, None, mutants.forgets_drains) > BOUND_S
 
 
 def test_a_gang_that_does_not_borrow_starts_beside_a_stream() -> None:
-    """One that waits for its share is protected on it, too."""
+    """A gang that waits for its share is protected on it, too."""
     world, streams = labs({"A": 1}), [Stream("A", 4)]
     world.quota = replace(
         world.quota,
@@ -115,7 +115,7 @@ def test_a_gang_that_does_not_borrow_starts_beside_a_stream() -> None:
 
 
 def test_a_job_that_ends_in_time_is_backfilled_and_others_are_told_the_planned_gang() -> None:
-    """Beside a planned start of its project a short job starts, and a long one says why not."""
+    """Beside a planned start of its project, a short job starts and a long one says why not."""
     world, streams = labs({"A": 1}), [Stream("A", 4)]
     fill(world, streams)
     ask_big(world, size=4)
@@ -139,13 +139,13 @@ def test_a_job_that_ends_in_time_is_backfilled_and_others_are_told_the_planned_g
 
 
 def _running(world: World) -> tuple[str, ...]:
-    """Those that run, the last to end first."""
+    """Return the running jobs, the last to end first."""
     running = [(job.attempt.started_at, n) for n, job in world.jobs.items() if job.attempt]
     return tuple(name for _, name in sorted(running, reverse=True))
 
 
 def test_around_jobs_without_a_limit_a_gang_drains_and_others_may_borrow() -> None:
-    """No later job of its project starts; what idles is lent, and taken back when it is enough."""
+    """No later job of its project starts; idle devices are lent, and reclaimed in time."""
     world = labs({"A": 0.5, "B": 0.5, "C": 0}, machines=2, min_runtime_s=60)
     fill(world, [Stream("A", 4, None), Stream("B", 4, None)])
     world.ends.clear()
@@ -201,7 +201,7 @@ def test_beside_a_drain_later_jobs_of_the_project_borrow_nothing_of_its_types() 
 
 
 def test_a_drain_is_kept_and_has_a_time_once_all_that_it_waits_for_has_a_limit() -> None:
-    """It stays where it is; a limit that is set meanwhile tells when."""
+    """It stays where it is; a limit that is set in the meantime determines the time."""
     world = labs({"A": 1}, machines=2)
     for _ in range(8):
         world.ask("A", gpu=1)
@@ -225,7 +225,7 @@ def test_a_drain_is_kept_and_has_a_time_once_all_that_it_waits_for_has_a_limit()
 
 
 def test_higher_priority_still_goes_first() -> None:
-    """A planned start stands against what comes after it, not against what comes before it."""
+    """A planned start takes precedence over later jobs, not over earlier ones."""
     world, streams = labs({"A": 1}), [Stream("A", 4)]
     fill(world, streams)
     ask_big(world)
@@ -236,7 +236,7 @@ def test_higher_priority_still_goes_first() -> None:
 
 
 def test_a_planned_start_is_not_put_off_when_the_share_holds_the_gang() -> None:
-    """Within its share since another job ended, it is promised what was planned: that is sooner."""
+    """When another job ends, the gang is within its share and is promised an earlier start."""
     world = labs({"A": 0.5, "B": 0.5}, min_runtime_s=60, max_grace_s=90)
     world.ask("A", "mine", max_runtime_s=900, gpu=1)
     world.ask("B", "ends", max_runtime_s=900, gpu=1)
@@ -259,7 +259,7 @@ def test_a_planned_start_is_not_put_off_when_the_share_holds_the_gang() -> None:
 
 
 def test_no_start_is_planned_on_what_others_leave_idle_for_a_moment() -> None:
-    """Where another project has jobs waiting, it takes its devices back; those of its own count."""
+    """If another project has waiting jobs, it takes its devices back; the project's own count."""
     world = labs({"A": 0.5, "B": 0.5}, machines=2)
     for project, after_s in (("B", 100), ("A", 0)):
         for _ in range(4):
@@ -283,7 +283,7 @@ def test_no_start_is_planned_on_what_others_leave_idle_for_a_moment() -> None:
 
 
 def test_beside_a_planned_start_later_jobs_of_the_project_borrow_only_what_they_give_back() -> None:
-    """What they held beyond its time would count against the share that the gang waits for."""
+    """What they hold beyond its time would count against the share that the gang waits for."""
     world = labs({"A": 0.5, "B": 0.5}, machines=2)
     for _ in range(4):
         world.ask("A", max_runtime_s=900, runs_s=900, gpu=1)
@@ -305,14 +305,14 @@ def test_beside_a_planned_start_later_jobs_of_the_project_borrow_only_what_they_
 
 
 def test_a_scheduler_without_the_protection_is_noticed() -> None:
-    """One that plans only for what phase 3 left over lets the gang wait for ever."""
+    """A scheduler that plans only what phase 3 left over lets the gang wait forever."""
     world, streams = labs({"A": 1}, inner=mutants.overtakes, watching=()), [Stream("A", 4)]
     fill(world, streams)
     assert waited(world, ask_big(world), streams, 2 * BOUND_S) > BOUND_S
 
 
 def test_a_scheduler_that_puts_planned_starts_off_is_noticed() -> None:
-    """One that tells a later time than before breaks the law of told starts."""
+    """A scheduler that announces a later time than before breaks the law of announced starts."""
     world, streams = labs({"A": 1}, inner=mutants.puts_off), [Stream("A", 4)]
     fill(world, streams)
     with pytest.raises(AssertionError, match="told"):
@@ -329,6 +329,6 @@ def test_streams_of_all_kinds_let_gangs_start(seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=at_length(700), deadline=None, database=None)
 def test_streams_of_all_kinds_at_length(seed: int) -> None:
-    """The same for a thousand of them."""
+    """The same holds for a thousand of them."""
     told = laws.told_starts_are_kept()
     histories.run(seed, [*laws.LAWS, told], steps=60, make=histories.stream_world_of)

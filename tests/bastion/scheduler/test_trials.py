@@ -1,4 +1,4 @@
-"""Trials on the capacity of a cycle: each goes back to where it began, whatever was inside it."""
+"""Every trial on a cycle's capacity returns to where it began, even with nested trials."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.bastion.scheduler.surveyed import surveyed
 
 
 def state_of(capacity: Capacity) -> object:
-    """Everything that a trial may change."""
+    """Return everything that a trial may change."""
     rooms = [(room.keep(), dict(room.keys)) for room in capacity.rooms]
     return rooms, [dict(tier) for tier in capacity.tier_free]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_trial_goes_back_to_where_it_began(seed: int) -> None:
-    """Trials inside trials, agreed to or undone, machines changed again and again in each."""
+    """Nested trials, kept or undone, change the same machines again and again."""
     random, draft = Random(seed), surveyed(seed)
     capacity, running = draft.capacity, list(draft.running.values())
     begun = [state_of(capacity)]
@@ -47,7 +47,7 @@ def test_a_trial_goes_back_to_where_it_began(seed: int) -> None:
 
 
 def test_a_machine_is_noted_once_in_a_trial() -> None:
-    """However often a machine changes in one trial, its state before that is kept once."""
+    """However often a machine changes in one trial, its earlier state is kept once."""
     draft = surveyed(1)
     capacity, running = draft.capacity, list(draft.running.values())
     capacity.begin()

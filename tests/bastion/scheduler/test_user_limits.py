@@ -1,4 +1,4 @@
-"""Limits of users: no start breaks one, the order within a user holds, and nothing is stopped."""
+"""No start exceeds a user's limit, the order within a user holds, and nothing is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world(options: str, machines: int = 2, decide: Decide = decide) -> World:
-    """Machines of eight devices, halved between A, with these options, and B."""
+    """Return machines of eight devices, half for A, with these options, and half for B."""
     quota = quota_of({"gpu": 8 * machines}, HALVES, options={"A": options}, min_runtime_s=0)
     return World(quota, machines_of(machines, gpu=8), decide=decide)
 
@@ -49,7 +49,7 @@ def test_a_user_gets_no_more_than_the_limit_and_another_does() -> None:
 
 
 def test_jobs_are_counted_too() -> None:
-    """`max_running_per_user`, whatever they ask for."""
+    """`max_running_per_user` counts jobs, whatever they ask for."""
     w = world("max_running_per_user = 2")
     for name in ("a", "b", "c"):
         w.ask("A", name, cpu=1) if name == "a" else w.ask("A", name, gpu=1)
@@ -60,7 +60,7 @@ def test_jobs_are_counted_too() -> None:
 
 
 def test_limits_of_one_user_stand_before_those_of_all() -> None:
-    """A table of the user's own name."""
+    """A table with the user's name takes precedence."""
     own = "max_running_per_user = 1\n[project_options.A.users.v]\nmax_running = 2"
     w = world(own)
     for user in ("u", "v"):
@@ -71,7 +71,7 @@ def test_limits_of_one_user_stand_before_those_of_all() -> None:
 
 
 def test_a_smaller_job_does_not_pass_the_one_that_is_counted_before_it() -> None:
-    """The gang of the same user that waits for capacity keeps its part of the limit."""
+    """The user's gang that waits for capacity keeps its part of the limit."""
     w = world("max_units_per_user = { gpu = 8 }", machines=1)
     w.ask("B", "b", gpu=4)
     w.cycle()
@@ -94,7 +94,7 @@ def test_a_job_that_can_never_run_takes_nothing_of_the_limit() -> None:
 
 
 def test_a_limit_that_is_cut_stops_nothing() -> None:
-    """Only what has not started waits."""
+    """The new limit only affects jobs that have not started."""
     w = world("max_units_per_user = { gpu = 8 }")
     w.ask("A", "runs", gpu=8)
     w.cycle()
@@ -119,7 +119,7 @@ def test_another_limit_of_the_user_is_named_as_next() -> None:
 
 
 def test_what_can_never_run_is_not_left_to_wait_for_a_limit() -> None:
-    """It is refused when it is new, as if its user had nothing."""
+    """It is refused when it is new, as if its user held nothing."""
     w = world("max_units_per_user = { gpu = 16 }", machines=1)
     w.ask("A", "runs", gpu=8)
     w.cycle()
@@ -129,7 +129,7 @@ def test_what_can_never_run_is_not_left_to_wait_for_a_limit() -> None:
 
 
 def users_stay_within_limits(snapshot: Snapshot, _: float, plan: Plan) -> None:
-    """Whatever starts, its user has no more than the limits of the project allow afterwards."""
+    """After a start, its user holds no more than the limits of the project allow."""
     jobs: Counter[tuple[str, str]] = Counter()
     units: Counter[tuple[str, str, str]] = Counter()
     grown = set()
@@ -160,7 +160,7 @@ def _limits(quota: Quota, project: str, user: str) -> Limits:
 
 
 def limited_world_of(random: Random, decide: Decide) -> World:
-    """A small world whose users are limited in units, in jobs, or in both."""
+    """Return a small world whose users are limited in units, in jobs, or in both."""
     w = histories.world_of(random, decide)
     projects = dict(w.quota.projects)
     for name in projects:
@@ -186,7 +186,7 @@ SEEDS = st.integers(0, 2**32)
 @given(seed=SEEDS)
 @settings(max_examples=15, deadline=None, database=None, derandomize=True)
 def test_no_start_breaks_a_limit(seed: int) -> None:
-    """At every cycle of a random history; a limit never costs a running job its devices."""
+    """It holds at every cycle of a random history; a limit never stops a running job."""
     histories.run(seed, LAWS, steps=15, make=limited_world_of)
 
 
@@ -194,12 +194,12 @@ def test_no_start_breaks_a_limit(seed: int) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=at_length(700), deadline=None, database=None)
 def test_no_start_breaks_a_limit_in_long(seed: int) -> None:
-    """The same over a thousand histories."""
+    """The same holds for a thousand histories."""
     histories.run(seed, LAWS, steps=25, make=limited_world_of)
 
 
 def test_the_law_notices_a_scheduler_that_forgets_limits() -> None:
-    """The same scheduler, shown a quota file without them, breaks the law in some history."""
+    """The same scheduler, shown a quota file without limits, breaks the law in some history."""
 
     def forgetful(snapshot: Snapshot, now: float) -> Plan:
         free = {n: replace(p, limits=Limits()) for n, p in snapshot.quota.projects.items()}
@@ -211,7 +211,7 @@ def test_the_law_notices_a_scheduler_that_forgets_limits() -> None:
 
 
 def test_nothing_is_preempted_for_a_gang_that_is_over_its_limit() -> None:
-    """What may not start needs no victims."""
+    """A gang that must not start needs no victims."""
     w = world("max_units_per_user = { gpu = 1 }")
     w.ask("B", "b", gpu=8)
     w.ask("B", "more", gpu=8)

@@ -1,4 +1,4 @@
-"""What would happen is told by the same `decide`, and nothing happens."""
+"""The same `decide` computes what would happen, without any effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world() -> World:
-    """B runs on all of 16, half of it borrowed."""
+    """Return B running on all of 16, half of it borrowed."""
     w = World(quota_of({"gpu": 16}, HALVES, min_runtime_s=0), machines_of(2, gpu=8))
     for name in ("b1", "b2"):
         w.ask("B", name, gpu=8)
@@ -43,7 +43,7 @@ def test_a_dry_run_tells_what_would_be_stopped() -> None:
 
 
 def test_another_quota_tells_what_would_start_and_what_would_be_stopped() -> None:
-    """One that waits for a share would get its place; one that waits for a ceiling would start."""
+    """A job that waits for a share would get its place; one under a ceiling would start."""
     ceiling = {"B": "ceiling = { gpu = 0.75 }"}
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 0.75}}, options=ceiling, min_runtime_s=0)
     w = World(quota, machines_of(2, gpu=8))
@@ -64,7 +64,7 @@ def test_another_quota_tells_what_would_start_and_what_would_be_stopped() -> Non
 
 
 def test_another_quota_tells_which_shares_change_and_which_jobs_are_demoted() -> None:
-    """Cutting B's share to nothing demotes what it runs; giving it everything promotes it."""
+    """Cutting B's share to zero demotes its running job; giving it everything promotes it."""
     w = world()
     cut = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, {"A": {"gpu": 1.0}, "B": {}}), w.now)
     assert cut.outlook.demoted == ("b1",)
@@ -75,7 +75,7 @@ def test_another_quota_tells_which_shares_change_and_which_jobs_are_demoted() ->
 
 
 def test_another_quota_tells_which_waiting_jobs_it_shuts_out() -> None:
-    """A queued job whose project is gone waits for ever, where it waited for devices before."""
+    """A queued job whose project is gone waits forever; before, it waited for devices."""
     w = world()
     w.ask("B", "b3", gpu=8)
     w.cycle()
@@ -108,7 +108,7 @@ def test_another_quota_tells_which_running_jobs_maintenance_stops() -> None:
 
 
 def test_another_quota_counts_as_spent_what_the_bastion_would_count() -> None:
-    """Hours of a day are not those of a month; another amount keeps them."""
+    """Hours of a day are not those of a month; a changed amount keeps the hours used."""
     daily = 'budget = { gpu = 10 }\nbudget_period = "day"'
 
     def with_budget(budget: str) -> Quota:

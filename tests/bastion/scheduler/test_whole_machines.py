@@ -1,4 +1,4 @@
-"""Jobs that take whole machines: which ones, and at what charge."""
+"""Jobs that take whole machines: which machines they get, and what they are charged."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def small_and_large() -> World:
-    """A machine of 4 and one of 12; A and B half of it each."""
+    """Return a machine of 4 and one of 12; A and B have half of each."""
     machines = machines_of(1, "large", gpu=12) | machines_of(1, "small", gpu=4)
     return World(quota_of({"gpu": 16}, HALVES, options={"A": "ceiling = { gpu = 0.5 }"}), machines)
 
 
 def test_whole_machines_of_several_tiers_are_taken_where_the_charge_is_allowed() -> None:
-    """A borrower begins with the worst tier; where that costs too much, it lies on one machine."""
+    """A borrower begins with the worst tier; if that costs too much, one machine is used."""
     machines = machines_of(1, gpu=4)
     worse = machines_of(1, "q", gpu=4)["q-000"]
     machines["q-000"] = replace(worse, tier=1, bad_devices={"gpu": (0,)})
@@ -34,7 +34,7 @@ def test_whole_machines_of_several_tiers_are_taken_where_the_charge_is_allowed()
 
 
 def test_no_whole_machine_is_taken_that_the_others_make_needless() -> None:
-    """Three replicas on a machine for two and one for four: the second alone is enough."""
+    """One machine holds two of three replicas, and another holds four: the second is enough."""
     machines = machines_of(1, "two", gpu=2) | machines_of(1, "four", gpu=4)
     world = World(quota_of({"gpu": 6}, {"A": {"gpu": 1.0}}), machines)
     world.ask("A", "three", replicas=3, where=ALONE, gpu=1)
@@ -46,7 +46,7 @@ def test_no_whole_machine_is_taken_that_the_others_make_needless() -> None:
 
 @pytest.mark.parametrize("ceiling", [0.5, 1.0])
 def test_a_victim_is_found_on_the_machine_that_the_share_allows(ceiling: float) -> None:
-    """The free machine is beyond the share of A: it borrows it, or takes the small one back."""
+    """The free machine is beyond A's share: A borrows it, or reclaims the small one."""
     world = small_and_large()
     world.ask("B", "own", where=Where(pool="large"), gpu=8)
     world.ask("B", "borrowed", where=Where(pool="small"), gpu=1)
@@ -61,7 +61,7 @@ def test_a_victim_is_found_on_the_machine_that_the_share_allows(ceiling: float) 
 
 
 def test_a_new_small_machine_is_made_where_the_free_one_costs_too_much() -> None:
-    """A machine that stands comes first, unless it is beyond what the project may hold."""
+    """An existing machine comes first, unless it is beyond what the project may hold."""
     pools = {"large": pool_of(1, "large", gpu=12), "small": pool_of(1, "small", gpu=4)}
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.25}}, options={"A": "ceiling = { gpu = 0.25 }"})
     world = World(quota, machines_of(1, "large", gpu=12), pools)
@@ -71,7 +71,7 @@ def test_a_new_small_machine_is_made_where_the_free_one_costs_too_much() -> None
 
 
 def test_a_job_waiting_for_a_cheaper_machine_is_told_what_the_quota_lacks() -> None:
-    """The free machine is larger than the ceiling: it is not called scattered."""
+    """The free machine is larger than the ceiling: it is not reported as scattered."""
     world = small_and_large()
     world.ask("B", "b", where=Where(pool="small"), gpu=4)
     world.cycle()
@@ -87,7 +87,7 @@ def test_a_job_waiting_for_a_cheaper_machine_is_told_what_the_quota_lacks() -> N
 
 
 def test_one_large_machine_is_taken_where_the_totals_have_no_room_for_a_small_one_too() -> None:
-    """The small one costs less a replica, but is not enough, and both are more than the total."""
+    """The small one costs less per replica but is not enough, and both are more than the total."""
     machines = machines_of(1, "large", gpu=4) | machines_of(1, "small", gpu=2)
     world = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines)
     world.ask("A", "three", replicas=3, where=ALONE, gpu=1)
@@ -96,7 +96,7 @@ def test_one_large_machine_is_taken_where_the_totals_have_no_room_for_a_small_on
 
 
 def test_a_whole_machine_is_asked_for_while_a_pool_is_gone_from_the_settings() -> None:
-    """A machine stands that no pool makes more of, and the job asks for none of its types."""
+    """No pool creates more of an existing machine, and the job asks for none of its types."""
     world = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4), {})
     world.ask("A", "first", where=ALONE)
     world.ask("A", "second", where=ALONE)

@@ -1,9 +1,9 @@
 """
 A tiny world around `decide`: jobs, machines and a virtual clock.
 
-It does what the service does with a plan, as plainly as can be: admits, tells victims to stop,
-ends them when their grace is over, hands promises and planned starts back. Nothing else happens
-unless a test says so.
+It carries out a plan as the service does, in the simplest way: it admits jobs, tells victims to
+stop, ends them after their grace period, and passes promises and planned starts on to the next
+cycle. Nothing else happens unless a test says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bastion.spec.where import ANYWHERE, Where
 from quota import Amounts, Quota, parse
 
 MOST_TURNS = 8
-"""So many turns follow each other at most, whatever moves."""
+"""The most consecutive turns, even if things still move."""
 
 Decide = Callable[[Snapshot, float], Plan]
 
@@ -37,7 +37,7 @@ def quota_of(
     groups: Mapping[str, str] | None = None,
     **scheduler: object,
 ) -> Quota:
-    """A quota file with users `u` and `v` in every project; `options` and `groups` are TOML."""
+    """Return a quota file with users `u` and `v` in each project; `options`, `groups` are TOML."""
     tiers = [totals] if isinstance(totals, Mapping) else totals
     head = "[total_resources]" if isinstance(totals, Mapping) else "[[total_resources]]"
     lines = ['[toml-schema]\nversion = "1"']
@@ -59,7 +59,7 @@ def quota_of(
 
 
 def machines_of(count: int, pool: str = "p", **resources: int) -> dict[str, Machine]:
-    """`count` ready machines of a pool, each with `resources`."""
+    """Return `count` ready machines of a pool, each with `resources`."""
     return {
         f"{pool}-{i:03}": Machine(
             name=f"{pool}-{i:03}",
@@ -74,7 +74,7 @@ def machines_of(count: int, pool: str = "p", **resources: int) -> dict[str, Mach
 def pool_of(
     count: int, name: str = "p", *, tier: int = 0, hosts: int = 1, **resources: int
 ) -> Pool:
-    """A pool of at most `count` machines."""
+    """Return a pool of at most `count` machines."""
     return Pool(
         name=name,
         provider="fake",
@@ -86,7 +86,7 @@ def pool_of(
 
 
 class World:
-    """One bastion's jobs and machines."""
+    """The jobs and machines of one bastion."""
 
     def __init__(
         self,
@@ -112,19 +112,21 @@ class World:
         self.decayed: dict[str, float] = {}
         self.extra: dict[str, object] = {}
         self.written: Callable[[Quota], Quota] = lambda quota: quota
-        """What the quota file says beyond its shares."""
+        """What the quota file contains besides its shares."""
         self.is_mixed = False
         """Whether its jobs ask for several types."""
         self.is_grouped = False
         """Whether its projects are in groups."""
         self.streams: dict[str, tuple[int, float | None]] = {}
-        """Projects whose one-device jobs keep coming: how many at once, and their limit."""
+        """
+        Projects whose one-device jobs keep arriving: how many at the same time, and their limit.
+        """
         self.is_wide = False
         """Whether its jobs filter machines."""
         self._decide = decide
 
     def copy(self) -> World:
-        """A world that goes its own way from here."""
+        """Return an independent copy of this world."""
         twin = copy(self)
         twin.jobs, twin.machines = dict(self.jobs), dict(self.machines)
         twin.pools = dict(self.pools)
@@ -151,7 +153,7 @@ class World:
         after: tuple[Dependency, ...] = (),
         **units: int,
     ) -> str:
-        """Queue a job that asks for `units` a replica; `runs_s` after its start it ends."""
+        """Queue a job that asks for `units` per replica; it ends `runs_s` after its start."""
         name = name or f"{project}-{len(self.jobs):04}"
         self.jobs[name] = JobRecord(
             id=name,
@@ -182,7 +184,7 @@ class World:
         return name
 
     def snapshot(self) -> Snapshot:
-        """What `decide` sees now."""
+        """Return what `decide` sees now."""
         return Snapshot(
             quota=self.quota,
             jobs=self.jobs,
@@ -198,9 +200,10 @@ class World:
 
     def cycle(self) -> Plan:
         """
-        Take turns until nothing moves any more, as the service does; nothing ends meanwhile.
+        Take turns until nothing moves, as the service does; no job ends in the meantime.
 
-        A plan that starts, stops, promises or plans anything is followed by another turn at once.
+        A plan that starts, stops, promises or plans anything is followed immediately by another
+        turn.
         """
         self.turns = []
         for _ in range(MOST_TURNS):
@@ -218,7 +221,7 @@ class World:
         return any(isinstance(each, Admit | Preempt) for each in verdicts)
 
     def turn(self) -> Plan:
-        """Decide once and do it; nothing ends."""
+        """Decide once and carry the plan out; no job ends."""
         self.plan = self._decide(self.snapshot(), self.now)
         self.seq += 1
         for machine in self.plan.new_machines:
@@ -261,7 +264,7 @@ class World:
                 pass
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass: jobs that are due end, victims are queued again."""
+        """Let time pass: jobs that are due end, and victims are queued again."""
         self.now += seconds
         for name, job in list(self.jobs.items()):
             if job.attempt is None or not job.is_admitted:
@@ -281,7 +284,7 @@ class World:
         self.pass_time(until - self.now)
 
     def _due(self) -> Iterator[float]:
-        """When something that runs ends, and when the plan asks for the next cycle."""
+        """Yield when running jobs end, and when the plan asks for the next cycle."""
         for name, job in self.jobs.items():
             if job.attempt is None or not job.is_admitted:
                 continue
@@ -293,7 +296,7 @@ class World:
             yield self.plan.wake_at
 
     def run(self, seconds: float, step_s: float = 10.0) -> None:
-        """Cycle every `step_s` for `seconds`."""
+        """Run a cycle every `step_s` for `seconds`."""
         until = self.now + seconds
         self.cycle()
         while self.now < until:
@@ -301,14 +304,14 @@ class World:
             self.cycle()
 
     def end(self, name: str) -> None:
-        """The job is done and gone, and jobs that waited for it wait no longer."""
+        """End and remove the job; jobs that waited for it no longer do."""
         del self.jobs[name]
         for job in [job for job in self.jobs.values() if job.after]:
             left = tuple(each for each in job.after if each.on != name)
             self.jobs[job.id] = replace(job, after=left)
 
     def requeue(self, name: str) -> None:
-        """The job was preempted and waits again."""
+        """Queue the preempted job again."""
         job = self.jobs[name]
         stop = job.attempt.stop if job.attempt is not None else None
         job = replace(job, phase=Phase.QUEUED, attempt=None, queued_at=self.now)
@@ -321,11 +324,11 @@ class World:
         return name in self.jobs and self.jobs[name].phase is Phase.RUNNING
 
     def running(self, project: str) -> list[str]:
-        """The jobs of a project that run, by name."""
+        """Return the running jobs of a project, by name."""
         return sorted(n for n, job in self.jobs.items() if job.project == project and self.runs(n))
 
     def units(self, project: str, resource: str = "gpu") -> int:
-        """What a project holds."""
+        """Return the units that a project holds."""
         return sum(
             job.replicas * job.request.per_replica[resource]
             for job in self.jobs.values()
@@ -333,7 +336,7 @@ class World:
         )
 
     def verdict(self, name: str) -> Verdict:
-        """What the last cycle did with the job, or else what it says of it at its end."""
+        """Return what the last cycle decided for the job, or else its verdict in the last turn."""
         for plan in self.turns:
             verdict = plan.verdicts.decided.get(name)
             if isinstance(verdict, Admit | Preempt | Refuse):
@@ -341,14 +344,14 @@ class World:
         return self.plan.verdicts[name]
 
     def why(self, name: str) -> str:
-        """The reason in words, as of the last cycle."""
+        """Return the reason in words, as of the last cycle."""
         return text(self.verdict(name).reason, self.now)
 
     def reason(self, name: str) -> str:
-        """The reason's code, as of the last cycle."""
+        """Return the reason's code, as of the last cycle."""
         return self.plan.verdicts[name].reason.kind
 
 
 def _starts(plan: Plan) -> list[tuple[tuple[str, ...], float | None]]:
-    """What is planned; machines that do not exist yet have other names in every plan."""
+    """Return the planned starts; machines that do not exist yet have a new name in every plan."""
     return [(each.gang, each.at) for each in plan.planned]
