@@ -1,8 +1,8 @@
 """
 `python -m tests.simulation --seed N [--world NAME] [--mutant NAME] [--trace]`: replay one run.
 
-Without `--world` it is the storm, or the schedule of the mutant. Prints the result and, with
-`--trace`, every step. Equal traces have equal digests.
+Without `--world`, the run is the storm, or the schedule of the mutant. The command prints the
+result and, with `--trace`, every step. Equal traces have equal digests.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "spot": spot,
     "tended": tended,
 }
-"""Every world that a seed can be replayed in, by name."""
+"""Every world in which a seed can be replayed, by name."""
 
 
 def digest(world: World) -> str:
@@ -65,7 +65,7 @@ def digest(world: World) -> str:
 
 
 def main() -> int:
-    """Replay the run that the command line names; 1 when it breaks an invariant."""
+    """Replay the run that the command line names; return 1 if it breaks an invariant."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", allow_abbrev=False)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--world", choices=sorted(WORLDS), help="by default stormy")

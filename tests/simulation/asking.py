@@ -1,4 +1,4 @@
-"""What users of the worlds ask for: jobs that run for so long and end so, and verbs on them."""
+"""What users of the worlds submit: jobs with a duration and an outcome, and verbs on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.processes import Wish
 from tests.simulation.rights import PROJECTS
 
 USERS = ("ann", "ben", "cat")
-"""Of most worlds; a world with another user says so."""
+"""The user of most worlds; a world with another user says so."""
 
 
 def one(
@@ -26,15 +26,15 @@ def one(
     **fields: Any,
 ) -> Job:
     """
-    A job of one process.
+    Return a job of one process.
 
     Args:
         name: Its name.
-        h100: Devices that it asks for.
+        h100: The devices that it asks for.
         runs_s: How long each attempt runs.
-        codes: What the attempts exit with, one after the other.
+        codes: The exit codes of the attempts, one after the other.
         kind: `sim`, or `deaf` to notices.
-        fields: More of the job's.
+        fields: More fields of the job.
     """
     resources = Resources(h100=h100) if h100 else Resources()
     process = Process([kind, str(runs_s), *codes.split()], resources=resources)
@@ -42,7 +42,7 @@ def one(
 
 
 def launch(at_s: float, user: str, name: str, *jobs: Job, **fields: Any) -> Wish:
-    """A launch of `jobs`, or of one job as it comes; `fields` are the launch's own."""
+    """Return a launch of `jobs`, or of one job; `fields` are the launch's own."""
     asked = Launch(name=name, jobs=jobs or (one(),), project=PROJECTS[user], **fields)
     body = LaunchRequest(launch=asked)
     return wish(at_s, user, "launch", name, body)
@@ -52,11 +52,11 @@ def verb(
     at_s: float, user: str, what: str, target: str, *, tasks: str = "", **changes: Any
 ) -> Wish:
     """
-    A verb on every job of an earlier launch of the same user, if that was let in.
+    Return a verb on every job of an earlier launch of the same user, if that was accepted.
 
     Args:
-        at_s: When.
-        user: Who asks.
+        at_s: When it is sent.
+        user: Who sends it.
         what: The verb.
         target: The name of the launch.
         tasks: The end of an id that names some tasks of an array.
@@ -78,6 +78,6 @@ def verb(
 
 
 def wish(at_s: float, user: str, what: str, name: str, body: Body | None) -> Wish:
-    """What asks for `body` whatever was answered before."""
+    """Return a wish for `body`, whatever was answered before."""
     project = PROJECTS[user]
     return Wish(at_s=at_s, user=user, project=project, verb=what, name=name, body=lambda _: body)

@@ -1,8 +1,8 @@
 """
-A bucket that goes away: its folder vanishes for a while, or another, empty one is there.
+A bucket that is away: its folder disappears for a while, or an empty one is in its place.
 
-A store that knows its folder takes both for a store that is out of reach, and that is all a program
-ever sees of it. The empty folder is what a store would write into that knew no better.
+A store that knows its folder treats both as being out of reach, and programs see nothing else. The
+empty folder is what a store without this check would write into.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tests.simulation.small import small
 from tests.simulation.world import World
 
 FIRST_S, LAST_S = 5.0, 200.0
-"""When the bucket may go."""
+"""The interval in which the bucket may disappear."""
 LONGEST_S = 60.0
 """Twice as long as a lease."""
 TIMES = 4
 
 
 class AwayError(StoreError):
-    """The folder of the bucket is gone, or another."""
+    """The folder of the bucket is missing or is another one."""
 
 
 class Vanishing:
     """
-    Another store, which is out of reach in some spans of time.
+    Wraps a store that is out of reach during some intervals.
 
     Args:
-        spans: When it goes and when it is back, in virtual seconds.
+        spans: When it disappears and when it is back, in virtual seconds.
     """
 
     def __init__(
@@ -76,7 +76,10 @@ class Vanishing:
 
 
 def away(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario under a bucket that goes away some times, half of the seeds in a storm."""
+    """
+    Return the small scenario under a bucket that disappears a few times; half of the seeds in a
+    storm.
+    """
     baton = Baton(seed)
     fates = None
     if baton.chance.random() < 0.5:
@@ -85,12 +88,12 @@ def away(seed: int, parts: Parts = SOUND) -> World:
 
 
 def away_from(start_s: float, end_s: float, seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario under a bucket that is away once."""
+    """Return the small scenario under a bucket that disappears once."""
     return _away(Baton(seed), parts, ((start_s, end_s),), None)
 
 
 def spans(chance: random.Random) -> tuple[tuple[float, float], ...]:
-    """Up to four spans of time."""
+    """Return up to four intervals."""
     starts = [chance.uniform(FIRST_S, LAST_S) for _ in range(chance.randint(1, TIMES))]
     return tuple((start, start + chance.uniform(0.5, LONGEST_S)) for start in starts)
 

@@ -1,16 +1,14 @@
 """
-The baton: many actors on threads of their own, of which exactly one runs at a time.
+The baton: many actors on separate threads, of which exactly one runs at a time.
 
-An actor hands the baton on at every port call (`step`) and when it sleeps; a seeded chooser picks
-which goes next of those that are awake. When all sleep, virtual time jumps to the earliest waking.
-So one seed gives one run, whatever the machine, its cores and its hash seed do.
+An actor passes the baton on at every port call (`step`) and when it sleeps. A seeded chooser picks
+the next actor among those that are awake. When all sleep, virtual time jumps to the earliest
+wake-up. So one seed gives one run, independent of the machine, its cores and its hash seed.
 
-Rules:
-
-* What actors share they reach through ports only, and every port call is a `step`. Handing on
-  before the call is then enough: what an actor does between two calls no other can see.
-* Nothing here or in the world reads a real clock, iterates over a set or asks for an `id`.
-* `Crash` and `Over` are no `Exception`s: no product code catches them.
+* Actors share things only through ports, and every port call is a `step`. Passing the baton on
+  before the call is enough: no other actor can see what an actor does between two calls.
+* Nothing here or in the world reads a real clock, iterates over a set or uses `id`.
+* `Crash` and `Over` are not `Exception`s: no product code catches them.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 STEP_S = 0.002
-"""What every step costs in virtual time: no actor can busy-wait while time stands still."""
+"""The virtual time that every step takes: no actor can busy-wait while time stands still."""
 STACK_BYTES = 1 << 20
-"""Stack of an actor: the default of 8 MiB is more than any needs."""
+"""Stack of an actor: the default of 8 MiB is more than any actor needs."""
 TAIL = 40
-"""Steps of the trace that a failure shows."""
+"""The number of steps of the trace that a failure shows."""
 
 
 class Crash(BaseException):
@@ -35,7 +33,7 @@ class Crash(BaseException):
 
 
 class Over(BaseException):
-    """The simulation has ended; the thread is unwound."""
+    """The simulation is over; the thread unwinds."""
 
 
 class Step(NamedTuple):
@@ -47,7 +45,7 @@ class Step(NamedTuple):
     key: str
 
     def __str__(self) -> str:
-        """As it is printed."""
+        """Return the line as it is printed."""
         return f"{self.at:10.3f}  {self.actor:<12} {self.operation:<16} {self.key}"
 
 
@@ -76,7 +74,7 @@ class Baton:
     The chooser, the virtual clock and the trace of one run.
 
     Args:
-        seed: Everything that is left to chance follows from it.
+        seed: Determines everything that is random.
     """
 
     def __init__(self, seed: int) -> None:
@@ -95,36 +93,36 @@ class Baton:
         self._limit_s = 0.0
         self._is_over = False
         self.endless = "everything ends"
-        """Name of the invariant that a run without an end breaks."""
+        """The name of the invariant that an endless run breaks."""
         self.left: Callable[[], str] = str
-        """Says what is left to do, for a run without an end."""
+        """Says what is left to do in an endless run."""
 
     @property
     def actor(self) -> str:
-        """Whose turn it is."""
+        """The actor whose turn it is."""
         return self._current.name
 
     def spawn(self, name: str, body: Callable[[], None], *, after_s: float = 0.0) -> None:
-        """Let `body` run as an actor from `after_s` on, until it returns."""
+        """Run `body` as an actor from `after_s` on, until it returns."""
         actor = _Actor(name, self.now + after_s)
         self._actors.append(actor)
         threading.Thread(target=self._live, args=(actor, body), name=name, daemon=True).start()
 
     def kill(self, name: str) -> None:
-        """Let the actor of that name crash where it stands; unknown names are fine."""
+        """Crash the actor of that name where it is; unknown names are ignored."""
         for actor in self._actors:
             if actor.name == name:
                 actor.doom = Crash()
                 actor.wakes_at = self.now
 
     def wake(self, name: str) -> None:
-        """Let the actor of that name go on now, if it sleeps."""
+        """Let the actor of that name continue now if it sleeps."""
         for actor in self._actors:
             if actor.name == name:
                 actor.wakes_at = min(actor.wakes_at, self.now)
 
     def later(self, after_s: float, work: Callable[[], None]) -> None:
-        """Do `work`, which must not call a port, `after_s` from now, whatever lives then."""
+        """Do `work`, which must not call a port, `after_s` from now, whichever actors live then."""
         self._timed += 1
         heappush(self._timers, (self.now + after_s, self._timed, work))
 
@@ -133,7 +131,7 @@ class Baton:
         self.trace.append(Step(self.now, self._current.name, operation, key))
 
     def step(self, operation: str, key: str) -> None:
-        """The running actor is about to do `operation`: perhaps others go first."""
+        """Announce that the running actor is about to do `operation`; other actors may go first."""
         self.note(operation, key)
         self.now += STEP_S
         actor = self._current
@@ -141,23 +139,23 @@ class Baton:
             self._hand_on(actor)
 
     def sleep(self, seconds: float) -> None:
-        """The running actor does nothing for so long."""
+        """Let the running actor do nothing for that long."""
         actor = self._current
         actor.wakes_at = self.now + max(STEP_S, seconds)
         self._hand_on(actor)
 
     def fail(self, name: str, text: str) -> None:
-        """The invariant `name` is broken; the first one ends the run."""
+        """Record that the invariant `name` is broken; the first one ends the run."""
         if self.failure is None:
             tail = self.trace[-TAIL:]
             self.failure = SimulationError(seed=self.seed, name=name, text=text, tail=tail)
 
     def run(self, *, until: Callable[[], bool], limit_s: float) -> None:
         """
-        Let the actors act until `until()` holds, asked whenever all sleep.
+        Let the actors act until `until()` holds, which is checked whenever all sleep.
 
         Raises:
-            SimulationError: An invariant broke, or virtual time reached `limit_s` before.
+            SimulationError: An invariant broke, or virtual time reached `limit_s` first.
         """
         self._until, self._limit_s = until, limit_s
         self._main.wakes_at = float("inf")
@@ -213,7 +211,7 @@ class Baton:
         return self._main
 
     def _jump(self) -> None:
-        """All sleep: is it over? Else it is as late as the first waking."""
+        """End the run if it is over; otherwise advance time to the first wake-up."""
         if self._until():
             self._is_over = True
             return
@@ -227,7 +225,7 @@ class Baton:
 
 class SimClock:
     """
-    A process's own clock: virtual time, and an opinion of the date that may be wrong.
+    A process's own clock: virtual time, and a date that may be wrong.
 
     Args:
         skew_s: How far this machine's date is off.
@@ -241,25 +239,25 @@ class SimClock:
         self._stepped_s = 0.0
 
     def step(self, by_s: float) -> None:
-        """Set the date so much forward, or back; what counts seconds goes on."""
+        """Move the date forward or back; the clock that counts seconds continues."""
         self._stepped_s += by_s
 
     def wall(self) -> float:
-        """The date, as this machine believes."""
+        """Return the date, as this machine believes."""
         return self.EPOCH + self._baton.now + self._skew_s + self._stepped_s
 
     def monotonic(self) -> float:
-        """Virtual seconds, from an arbitrary point."""
+        """Return virtual seconds, from an arbitrary point."""
         return 1_000.0 + self._baton.now + self._skew_s
 
     def sleep(self, seconds: float) -> None:
-        """Hand the baton on; go on when it is later."""
+        """Pass the baton on; continue when it is later."""
         self._baton.sleep(seconds)
 
 
 class ByDate(SimClock):
-    """A mutant: seconds are counted by the date, which may be set."""
+    """A mutant: seconds are counted by the date, which can be changed."""
 
     def monotonic(self) -> float:
-        """Seconds since 1970, as this machine believes."""
+        """Return seconds since 1970, as this machine believes."""
         return self.wall()

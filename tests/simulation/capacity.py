@@ -1,4 +1,4 @@
-"""What jobs hold: devices one by one, and amounts of everything a machine has."""
+"""What jobs hold: single devices, and amounts of everything that a machine has."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Capacity:
     The checks of one run.
 
     Args:
-        fail: Takes the name of a broken invariant and what was seen.
+        fail: Called with the name of a broken invariant and what was seen.
     """
 
     def __init__(self, fail: Callable[[str, str], None]) -> None:
         self._fail = fail
 
     def committed(self, before: Root | None, root: Root) -> None:
-        """`root` was committed over `before`."""
+        """Check `root`, which was committed over `before`."""
         self._check_devices(root)
         if before is not None:
             self._check_capacity(before, root)
 
     def _check_devices(self, root: Root) -> None:
-        """A job that has not ended holds its devices, as long as their machine is not gone."""
+        """A job that has not ended holds its devices as long as their machine exists."""
         used: dict[tuple[str, str, int], str] = {}
         for job, place in _held(root):
             machine = root.machines.get(place.machine)
@@ -48,7 +48,7 @@ class Capacity:
                         self._fail(ALONE, f"{machine.name} {kind} {index}: {other}, {job.id}")
 
     def _check_capacity(self, before: Root, root: Root) -> None:
-        """What a commit admits fits: on each of its machines, and into the quota file's totals."""
+        """What a commit admits fits on each of its machines, and in the quota file's totals."""
         new = [job for job in root.jobs.values() if job.attempts > _attempts(before, job)]
         if not new:
             return
@@ -81,7 +81,7 @@ def _attempts(root: Root, job: JobRecord) -> int:
 
 
 def _held(root: Root) -> Iterator[tuple[JobRecord, HostPlace]]:
-    """Every host of an admitted job that has not ended."""
+    """Yield every host of an admitted job that has not ended."""
     for job in root.jobs.values():
         if job.attempt is not None and job.is_admitted:
             for _, _, place, state in job.attempt.each_host():

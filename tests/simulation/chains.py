@@ -1,4 +1,4 @@
-"""Jobs that wait for others: chains, fans, retries, launches as a whole, verbs, in any storm."""
+"""Jobs that wait for others: chains, fans, retries, whole launches, verbs, in any storm."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.simulation.world import World
 
 
 def chains(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
-    """The scenario in a storm, or with other `fates`."""
+    """Return the scenario in a storm, or with other `fates`."""
     return storm(seed, wishes(), parts, fates=fates)
 
 
 def wishes() -> list[Wish]:
-    """Everything that users will ask."""
+    """Return everything that users will submit."""
     return [
         _launch(0.0, "ann", "prepare", [one(runs_s=20)]),
         _launch(1.0, "ann", "train", [one(h100=4)], "prepare"),
@@ -48,7 +48,7 @@ def wishes() -> list[Wish]:
 
 
 def _line() -> list[Job]:
-    """Three jobs one after the other, of which the last fails, and one beside them."""
+    """Return three jobs one after the other, of which the last fails, and one beside them."""
     return [
         one("a"),
         replace(one("b"), after=("a",)),
@@ -67,7 +67,7 @@ def _launch(
     when: When = "ok",
     together: bool = True,
 ) -> Wish:
-    """A launch; `target` is the name of an earlier one of the same user."""
+    """Return a launch; `target` is the name of an earlier one of the same user."""
 
     def body(answers: dict[str, Answer]) -> Body | None:
         answer = answers.get(target)

@@ -1,4 +1,4 @@
-"""Clocks that step by days, of machines and bastions, beside a store whose date is another."""
+"""Clocks of machines and bastions that jump by days, while the store has another date."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST_S = 150.0
 
 
 def clocks(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario under clocks that step, half of the seeds in a storm."""
+    """Return the small scenario with clocks that jump; half of the seeds in a storm."""
     baton = Baton(seed)
     chance = baton.chance
     fates = Storm(chance, Rates().times(0.5), spared=USERS) if chance.random() < 0.5 else None
@@ -31,7 +31,7 @@ def clocks(seed: int, parts: Parts = SOUND) -> World:
 
 
 def all_step(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, in which every clock goes back ten days when jobs run."""
+    """Return the small scenario in which every clock goes back ten days while jobs run."""
     world = small(Baton(seed), parts)
     world.baton.later(35.0, lambda: _step_all(world, -10 * DAY_S))
     return world

@@ -1,4 +1,4 @@
-"""Mutants of the life of machines in clouds: one safeguard taken out of each."""
+"""Mutants of the life of machines in clouds: each lacks one safeguard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.processes import Parts
 
 
 class NoOrphans(Machines):
-    """A machine that is in no record is not looked for: what was refused does not exist."""
+    """Ignores machines without a record: it assumes that a refused create made nothing."""
 
     def act(self, root: Root, store_now: float) -> None:
         """See `Machines`."""
@@ -27,7 +27,7 @@ class NoOrphans(Machines):
 
 
 class BelievesOldLists(Machines):
-    """A machine that greeted is taken for gone when lists do not show it yet."""
+    """Assumes that a machine that greeted is gone when lists do not show it yet."""
 
     def reconcile(
         self,
@@ -45,7 +45,7 @@ class BelievesOldLists(Machines):
 
 
 class DeletesHosts(Machines):
-    """A host of a slice is deleted by itself, whatever its siblings do."""
+    """Deletes one host of a slice on its own, without its siblings."""
 
     def act(self, root: Root, store_now: float) -> None:
         """See `Machines`."""
@@ -57,7 +57,7 @@ class DeletesHosts(Machines):
 
 
 class WaitsForEver(Machines):
-    """A request that a provider keeps is never given up for another zone."""
+    """Never gives up a request that a provider keeps, in favor of another zone."""
 
     def reconcile(
         self,

@@ -1,10 +1,11 @@
 """
-Clouds, of two kinds: one that makes batches of machines in zones, and one that queues slices.
+Clouds of two kinds: one creates batches of machines in zones, and one queues slices.
 
-A cloud says that a machine is gone, and is believed. All else about it may go wrong: a create whose
-outcome is unknown, half a gang in a zone that runs dry, a list that is a minute old, a delete that
-is accepted and not done, a machine whose agent never comes, credentials that expire, a provider
-that asks to be left alone. In the end every job has ended as it should, and no machine is left.
+When a cloud says that a machine is gone, the bastion believes it. Everything else may go wrong: a
+create with an unknown outcome, half a gang in a zone that sells out, a list that is a minute old, a
+delete that is accepted and not done, a machine whose agent never starts, credentials that expire,
+and a provider that asks for fewer calls. In the end every job has the right outcome, and no machine
+is left.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from tests.simulation.world import CALM_AT_S, World
 
 ZONES = ("a", "b")
 LAG_S = 60.0
-"""How old a list may be."""
+"""The maximum age of a list."""
 DEAF_DELETES = 0.2
-"""Share of deletes that are accepted and not done."""
+"""Fraction of deletes that are accepted and not done."""
 MUTE = 0.15
-"""Share of machines whose agents never come."""
+"""Fraction of machines whose agents never start."""
 QUEUED_S = (5.0, 400.0)
 """How long a request for a slice is kept before it is served."""
 CLOUD_CONFIG = CONFIG.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
@@ -40,14 +41,14 @@ _QUEUE_CONFIG = SLICE_CONFIG.replace("boot = 10", 'boot = 10\npatience = "2m"\nz
 
 
 class SimCloud(SimProvider):
-    """A cloud with two zones, which are sold out now and then."""
+    """A cloud with two zones that are sold out now and then."""
 
     lag_s = 0.0
-    """How old its lists are."""
+    """The age of its lists."""
     error: Exception | None = None
-    """What every call raises."""
+    """The error of every call."""
     mutes = 0
-    """How many of the next machines boot without an agent."""
+    """The number of next machines that boot without an agent."""
     _lists: tuple[tuple[float, tuple[Listed, ...]], ...] = ()
     _slices: dict[str, str]
     _dry: set[str]
@@ -57,7 +58,7 @@ class SimCloud(SimProvider):
         return self._port.call("list machines", "", self._old_list)
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
-        """See `Provider`: a batch is one call, of which half may be made."""
+        """See `Provider`: a batch is one call, of which half may be created."""
         self._port.call(
             "create machine",
             machines[0].name,
@@ -66,7 +67,7 @@ class SimCloud(SimProvider):
         )
 
     def run_dry(self, zone: str, *, is_dry: bool) -> None:
-        """Say whether `zone` has machines."""
+        """Set whether `zone` has machines."""
         self._baton.note("is dry" if is_dry else "has machines", zone)
         (self._zones_dry.add if is_dry else self._zones_dry.discard)(zone)
 
@@ -176,7 +177,7 @@ class SimQueue(SimCloud):
 
 
 def clouds(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario on a cloud where everything goes wrong now and then."""
+    """Return the small scenario on a cloud where everything goes wrong now and then."""
     baton = Baton(seed)
     rates = Rates().times(baton.chance.choice((0.5, 1.0, 2.0)))
     world, cloud = _cloud(baton, parts, Storm(baton.chance, rates, spared=USERS))
@@ -185,7 +186,7 @@ def clouds(seed: int, parts: Parts = SOUND) -> World:
 
 
 def queues(seed: int, parts: Parts = SOUND) -> World:
-    """Slices of two hosts, from a cloud that keeps each request for minutes."""
+    """Return slices of two hosts, from a cloud that keeps each request for minutes."""
     baton = Baton(seed)
     fates = Storm(baton.chance, Rates(), spared=USERS)
     world, cloud = _queue(baton, parts, fates, bastions=baton.chance.choice((1, 2)))
@@ -194,17 +195,17 @@ def queues(seed: int, parts: Parts = SOUND) -> World:
 
 
 def killed(seed: int, fates: Fates) -> World:
-    """The small scenario, in which the bastion meets a chosen fate at a call of its provider."""
+    """Return the small scenario, in which the bastion meets a chosen fate at a provider call."""
     return _cloud(Baton(seed), SOUND, fates)[0]
 
 
 def killed_at_a_queue(seed: int, fates: Fates) -> World:
-    """The same where slices are asked for, and each request is kept for a while."""
+    """Return the same with slices, and a provider that keeps each request for a while."""
     return _queue(Baton(seed), SOUND, fates)[0]
 
 
 def made_late(seed: int, parts: Parts = SOUND) -> World:
-    """The first create lands long after its zone was found to be sold out."""
+    """Return a world where the first create lands long after its zone was sold out."""
     baton = Baton(seed)
     world, cloud = _cloud(baton, parts, Choice("north", "create machine", "", Fate.OVERDUE))
     cloud.run_dry("a", is_dry=True)
@@ -213,21 +214,21 @@ def made_late(seed: int, parts: Parts = SOUND) -> World:
 
 
 def old_lists(seed: int, parts: Parts = SOUND) -> World:
-    """Every list is a minute old."""
+    """Return a world where every list is a minute old."""
     world, cloud = _cloud(Baton(seed), parts, Calm())
     cloud.lag_s = LAG_S
     return world
 
 
 def mute_host(seed: int, parts: Parts = SOUND) -> World:
-    """The agent of one host of the first slice never comes."""
+    """Return a world where the agent of one host of the first slice never starts."""
     world, cloud = _queue(Baton(seed), parts, Calm())
     cloud.mutes = 1
     return world
 
 
 def kept_for_ever(seed: int, parts: Parts = SOUND) -> World:
-    """The first zone keeps every request and never serves one."""
+    """Return a world where the first zone keeps every request and never serves one."""
     world, cloud = _queue(Baton(seed), parts, Calm())
     cloud.run_dry("a", is_dry=True)
     return world
@@ -259,7 +260,7 @@ def _queue(
 
 
 def _spoil(baton: Baton, cloud: SimCloud) -> None:
-    """Let zones run dry, lists lag, credentials expire and the provider be busy, for a while."""
+    """Sell out zones, delay lists, expire credentials and keep the provider busy, for a while."""
     chance = baton.chance
     cloud.is_calm = False
     cloud.lag_s = chance.choice((0.0, 0.0, LAG_S))

@@ -1,8 +1,8 @@
 """
 Compaction in the world: two programs compact one bucket, and are killed at any of their writes.
 
-They have the rights of bastions, as the process that a leader starts has. A day of theirs takes a
-minute, so that a short run closes days.
+They have the permissions of bastions, like the process that a leader starts. Their day takes a
+minute, so a short run closes days.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tests.simulation.small import small
 from tests.simulation.world import World
 
 PROGRAMS = ("south", "east")
-"""Names of bastions that do not run here, so these programs have their rights."""
+"""Names of bastions that do not run here, so these programs have their permissions."""
 SPACING = Spacing(recent_s=10.0, most_events=10, day_s=60.0, keep_s=40.0)
 EVERY_S = (10.0, 40.0)
 KILLED = 0.25
-"""How many of the writes to the record end with the death of the program."""
+"""Fraction of the writes to the record at which the program dies."""
 WHOLE = "the record: every row once, whatever compactions were killed"
 
 
 class Killing:
-    """A storm for all, and death to compactions at their writes and deletions."""
+    """A storm for all, and death of compactions at their writes and deletions."""
 
     def __init__(self, baton: Baton) -> None:
         self._chance = baton.chance
@@ -59,14 +59,14 @@ class Killing:
 
 
 class TrustsItsFurthestTable(Compactor):
-    """A mutant: killed between two tables it goes on after the one, and the other has a hole."""
+    """A mutant: killed between two tables, it continues after one of them; the other has a gap."""
 
     def _reach(self, files: list[StoredFile], *, days: bool = False) -> int:  # type: ignore[override]
         return max(covered(files, table.name, days=days) for table in TABLES)
 
 
 def compacting(seed: int, compactor: type[Compactor] = Compactor) -> World:
-    """A few jobs of two projects, and more of them later, under two programs that compact."""
+    """Return a few jobs of two projects, and more of them later, under two compacting programs."""
     baton = Baton(seed)
     later = [
         launch(90.0 + 45.0 * n, "ann", f"later-{n}", one(h100=1, runs_s=12.0)) for n in range(8)
@@ -79,7 +79,7 @@ def compacting(seed: int, compactor: type[Compactor] = Compactor) -> World:
 
 
 def _run(world: World, compactor: type[Compactor]) -> None:
-    """Compact again and again, dying now and then; each time the record is looked at."""
+    """Compact repeatedly, dying now and then; the record is checked each time."""
     while True:
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -108,5 +108,5 @@ def check(world: World) -> None:
 
 
 def days_closed(world: World) -> int:
-    """How many files of whole days there are."""
+    """Return how many files of whole days exist."""
     return sum(bool(each.name.date) for each in stored_files(world.bucket))

@@ -1,4 +1,4 @@
-"""Actors that do not reach the store for a while, each alone."""
+"""Actors that cannot reach the store for a while, each independently."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.simulation.baton import Baton
 
 class CutOff:
     """
-    Which actors do not reach the store now.
+    The actors that cannot reach the store now.
 
     Args:
-        why: What their calls raise.
+        why: The error of their calls.
     """
 
     def __init__(self, baton: Baton, why: str) -> None:
@@ -22,15 +22,15 @@ class CutOff:
         self.actors: set[str] = set()
 
     def of(self, store: ObjectStore) -> ObjectStore:
-        """Return `store` as it is reached."""
+        """Return `store` as the running actor reaches it."""
         return _Reached(store, self)
 
     def check(self) -> None:
         """
-        Return when the running actor reaches the store.
+        Raise unless the running actor can reach the store.
 
         Raises:
-            StoreError: It does not.
+            StoreError: It cannot.
         """
         if self._baton.actor in self.actors:
             raise StoreError(f"the store is out of reach: {self._why}")

@@ -1,8 +1,8 @@
 """
-What befalls a port call: nothing mostly; a crash, a lost answer, a write that lands long after.
+The fate of a port call: usually nothing; or a crash, a lost answer, or a write that lands late.
 
-Fates are drawn before the call and shown in the trace. `Storm` draws them at random while it rages;
-`Script` deals them out at chosen calls, for directed schedules.
+Fates are drawn before the call and shown in the trace. `Storm` draws them at random while it lasts;
+`Script` assigns them to chosen calls, for directed schedules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Protocol
 
 LIVE = "live"
-"""The operation of machines and keepers that are asked whether they die now."""
+"""The operation at which machines and keepers may die."""
 
 
 class Fate(Enum):
@@ -35,18 +35,18 @@ class Fate(Enum):
 
 
 _FAULTS = (Fate.REFUSED, Fate.UNANSWERED, Fate.LATE, Fate.TWICE)
-"""What a network does to a call; each is as likely."""
+"""What a network does to a call; all are equally likely."""
 
 
 class Fates(Protocol):
-    """What decides how a call ends."""
+    """Decides how a call ends."""
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
-        """The fate of this call."""
+        """Return the fate of this call."""
         ...
 
     def end(self) -> None:
-        """From now on nothing goes wrong any more that is left to chance."""
+        """Stop all random faults from now on."""
         ...
 
 
@@ -54,11 +54,11 @@ class Calm:
     """Nothing ever goes wrong."""
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
-        """Always fine."""
+        """Return that the call succeeds."""
         return Fate.FINE
 
     def end(self) -> None:
-        """It never began."""
+        """Do nothing; there are no faults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +69,10 @@ class Rates:
     crash: float = 6.0
     fault: float = 15.0
     death: float = 6.0
-    """Of a machine at a listing, and ten times as many of a keeper at a call to it."""
+    """Of a machine at a list call, and ten times as many of a keeper at a call to it."""
 
     def times(self, factor: float) -> Rates:
-        """A storm that blows so many times as hard."""
+        """Return the rates of a storm that is this many times as strong."""
         return Rates(
             stall=self.stall * factor,
             crash=self.crash * factor,
@@ -86,9 +86,9 @@ class Storm:
     Random faults, until it is over.
 
     Args:
-        chance: The run's.
-        rates: How hard it blows.
-        spared: Actors that never crash, by the beginning of their names.
+        chance: The random source of the run.
+        rates: The strength of the storm.
+        spared: Prefixes of the names of actors that never crash.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Storm:
         self.is_over = False
 
     def end(self) -> None:
-        """Let it be over."""
+        """End the storm."""
         self.is_over = True
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
-        """At random."""
+        """Return a random fate."""
         if self.is_over:
             return Fate.FINE
         drawn = self._chance.random() * 1000.0
@@ -129,14 +129,14 @@ class Storm:
 
 class Spoiling:
     """
-    Another's fates, and creates of which nothing but an empty object comes.
+    Wraps other fates, and turns some creates into an empty object.
 
-    No store that keeps its word does this; one bad object must harm only itself all the same.
+    No correct store does this, but one bad object must only harm itself.
 
     Args:
-        fates: What befalls everything else.
-        share: Of creates that are spoilt, until it is over.
-        keys: How the keys begin that this befalls.
+        fates: Decides everything else.
+        share: Fraction of creates that are spoilt, until it is over.
+        keys: Prefixes of the affected keys.
     """
 
     def __init__(
@@ -147,10 +147,10 @@ class Spoiling:
         self._share = share
         self._keys = keys
         self.spoilt: set[str] = set()
-        """The keys that this has befallen."""
+        """The keys that were spoilt."""
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
-        """At random."""
+        """Return a random fate."""
         is_met = operation == "create" and key.startswith(self._keys) and not self.is_over
         if is_met and self._chance.random() < self._share:
             self.spoilt.add(key)
@@ -159,17 +159,17 @@ class Spoiling:
 
     @property
     def is_over(self) -> bool:
-        """Whether the storm is."""
+        """Whether the storm is over."""
         return self._fates.is_over
 
     def end(self) -> None:
-        """Let it be over."""
+        """End the storm."""
         self._fates.end()
 
 
 class Script:
     """
-    Chosen fates at chosen calls, else fine.
+    Chosen fates at chosen calls; all others succeed.
 
     Args:
         fates: By (actor, number of its call, from 1 on).
@@ -180,17 +180,17 @@ class Script:
         self._calls: Counter[str] = Counter()
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
-        """As it is written."""
+        """Return the chosen fate."""
         self._calls[actor] += 1
         return self._fates.get((actor, self._calls[actor]), Fate.FINE)
 
     def end(self) -> None:
-        """What is written stays."""
+        """Do nothing; chosen fates remain."""
 
 
 class Choice:
     """
-    One fate for the nth call of one kind, else fine.
+    One fate for the nth call of one kind; all others succeed.
 
     Args:
         actor: The beginning of the actor's name.
@@ -204,7 +204,7 @@ class Choice:
         self._left = nth
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
-        """The chosen one, once."""
+        """Return the chosen fate, once."""
         wanted, operation_wanted, part = self._wanted
         if actor.startswith(wanted) and operation.startswith(operation_wanted) and part in key:
             self._left -= 1
@@ -214,8 +214,8 @@ class Choice:
 
     @property
     def is_met(self) -> bool:
-        """Whether it came."""
+        """Whether the chosen fate has occurred."""
         return self._left <= 0
 
     def end(self) -> None:
-        """It comes when it comes."""
+        """Do nothing; the chosen fate remains."""

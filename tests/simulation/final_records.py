@@ -13,7 +13,7 @@ PROVE, PORTION = at_length(1_200), 100
 
 
 def results(world: World) -> dict[str, Result]:
-    """Final records by the name of their launch."""
+    """Return final records by the name of their launch."""
     found = {}
     for entry in world.bucket.list(layout.RESULTS):
         stored = world.bucket.read(entry.key)

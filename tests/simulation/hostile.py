@@ -1,10 +1,9 @@
 """
-Hostile members and hostile machines, each with the rights that they have and no more.
+Hostile members and hostile machines, which use exactly the permissions that they have.
 
-`mal` is the only member of a project, and owns the only machine of a pool. What `mal` asks for and
-what that machine writes is drawn at random, from true objects with one value that is not. Beside
-them are jobs of honest users in other projects and on another pool, which must end as they would
-without `mal`.
+`mal` is the only member of a project that owns the only machine of a pool. The requests of `mal`
+and the writes of that machine are random: real objects with one wrong value. Beside them, jobs of
+honest users in other projects and on another pool must end as they would without `mal`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from tests.simulation.world import World
 
 MEMBER, PROJECT, POOL = "mal", "green", "spot"
 FOR_S = 150.0
-"""How long it goes on."""
+"""How long it continues."""
 PAUSE_S = (0.5, 12.0)
 _QUOTA = QUOTA.replace('red = ["cat"]', 'red = ["cat"]\ngreen = ["mal"]', 1).replace(
     "[scheduler]", "[project_resources.green]\nh100 = 0.0\n[scheduler]", 1
@@ -76,13 +75,13 @@ _ODD: tuple[object, ...] = (
     list(range(2000)),
     {"kind": "ended"},
 )
-"""What stands where something else should."""
+"""Values that are put in the place of others."""
 _DEEP = b"[" * 50_000
 _LARGE = b'{"schema":1,"targets":["' + b"x" * 300_000 + b'"]}'
 
 
 def hostile(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario among both."""
+    """Return the small scenario among both."""
     baton = Baton(seed)
     world = _world(baton, parts)
     baton.spawn(MEMBER, lambda: _be_member(world))
@@ -92,14 +91,14 @@ def hostile(seed: int, parts: Parts = SOUND) -> World:
 
 
 def forged_end(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, and a machine of another pool that ends whatever it sees run."""
+    """Return the small scenario with a machine of another pool that ends every running host."""
     world = _world(Baton(seed), parts)
     world.baton.spawn(f"mallory@{POOL}-1-0", lambda: _end_all(world))
     return world
 
 
 def meddling(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, and a member who cancels every job and writes one request of nonsense."""
+    """Return the small scenario with a member who cancels every job and writes one bad request."""
     world = _world(Baton(seed), parts)
     world.baton.spawn(MEMBER, lambda: _cancel_all(world))
     return world
@@ -170,7 +169,7 @@ def _ids(world: World) -> list[str]:
 
 
 def _bent(chance: random.Random, data: bytes) -> bytes:
-    """A true object with some values that are not."""
+    """Return a real object with some wrong values."""
     said = json.loads(data)
     for _ in range(chance.choice((1, 1, 2))):
         places = list(_places(said))
@@ -181,7 +180,7 @@ def _bent(chance: random.Random, data: bytes) -> bytes:
 
 
 def _places(said: Any) -> list[tuple[Any, Any]]:
-    """Everything in a value that can be put in the place of another."""
+    """Return every place in a value where another value can be put."""
     found: list[tuple[Any, Any]] = []
     if isinstance(said, dict):
         names: list[Any] = list(said)
@@ -214,13 +213,13 @@ def _be_machine(world: World) -> None:
 
 
 def _own(world: World) -> str:
-    """A machine of the hostile pool, there or not."""
+    """Return a machine of the hostile pool, which may not exist."""
     mine = [name for name in world.provider.machines if name.startswith(f"{POOL}-")]
     return world.baton.chance.choice((*mine, *mine, f"{POOL}-1-0"))
 
 
 def _host(world: World) -> tuple[HostFact, str]:
-    """A host of any job, and where it is placed."""
+    """Return a host of any job, and its placement."""
     root = world.invariants.root
     jobs = [job for job in root.jobs.values() if job.attempt] if root is not None else []
     if not jobs:
@@ -277,7 +276,7 @@ def _life(world: World, number: int) -> tuple[str, bytes]:
 
 
 def _end_all(world: World) -> None:
-    """Write an end of every host that there is, and ring for it."""
+    """Write an end of every existing host, and ring for it."""
     baton = world.baton
     number = 0
     while baton.now < FOR_S:
@@ -322,7 +321,7 @@ def _cancel_all(world: World) -> None:
 
 
 def _create(world: World, key: str, data: bytes) -> None:
-    """Write what may be written; whatever the bucket says, the next follows."""
+    """Write what the permissions allow, whatever the bucket answers."""
     with suppress(BastionError, ValueError):
         world.store.create(key, data)
 

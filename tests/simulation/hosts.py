@@ -1,8 +1,8 @@
 """
-Hosts of one's own, which are cut off for a while: from the store, and from the bastion.
+Your own hosts, which are cut off for a while from the store and from the bastion.
 
-A provider cannot say that such a host is gone. What must hold: nothing of it is started elsewhere
-while it may still run there, and in the end every job runs and no machine is left.
+A provider cannot say that such a host is gone. Nothing of it may start elsewhere while it may still
+run there, and in the end every job runs and no machine is left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOSTS_CONFIG = CONFIG.replace(
 
 
 def hosts(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario on two hosts, each of which may be cut off, for long or not."""
+    """Return the small scenario on two hosts, each of which may be cut off for any time."""
     baton = Baton(seed)
     chance = baton.chance
     world, cut = _world(baton, parts)
@@ -38,7 +38,7 @@ def hosts(seed: int, parts: Parts = SOUND) -> World:
 
 
 def long_cut(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, in which each host in turn is cut off for longer than its permit."""
+    """Return the small scenario in which each host in turn is cut off for more than its permit."""
     world, cut = _world(Baton(seed), parts)
     for at_s, host in ((30.0, "one"), (700.0, "two")):
         world.baton.later(at_s, partial(cut_off, world, cut, host, 500.0))
@@ -46,7 +46,7 @@ def long_cut(seed: int, parts: Parts = SOUND) -> World:
 
 
 def killed_amid_cuts(seed: int, fates: Fates) -> World:
-    """The small scenario, in which a host is cut off for long and another one for a moment."""
+    """Return the small scenario in which one host is cut off for long and another briefly."""
     world, cut = _world(Baton(seed), SOUND, fates)
     for at_s, host, lasts_s in ((30.0, "one", 400.0), (50.0, "two", 20.0)):
         world.baton.later(at_s, partial(cut_off, world, cut, host, lasts_s))
@@ -59,7 +59,7 @@ def _world(baton: Baton, parts: Parts, fates: Fates | None = None) -> tuple[Worl
 
 
 def cut_off(world: World, cut: CutOff, host: str, lasts_s: float) -> None:
-    """Cut a host off, from the store and from the bastion, for so many seconds."""
+    """Cut a host off from the store and from the bastion for this many seconds."""
     world.baton.note("is cut off", host)
     world.provider.cut.add(host)
     cut.actors |= {

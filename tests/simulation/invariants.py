@@ -1,9 +1,9 @@
 """
 What must hold in every run: the invariants of the bucket, each a check with a name.
 
-They look at every committed root at the moment it lands, at every start on a machine and every
-deletion that is asked for, and at the end. What they are told is the world's own knowledge, never
-an actor's. They check promises, not the code's ways: none knows how the leader works.
+They check every committed root when it lands, every start on a machine, every requested deletion,
+and the end. Their input is the world's own knowledge, never an actor's. They check promises, not
+the way the code keeps them: none knows how the leader works.
 """
 
 from __future__ import annotations
@@ -89,17 +89,17 @@ _NEXT: dict[Phase, frozenset[Phase]] = {
     Phase.DRAINING: frozenset({Phase.QUEUED, Phase.DONE}),
     Phase.DONE: frozenset(),
 }
-"""The drawing in `bastion.lifecycle.step`, written down a second time."""
+"""The diagram in `bastion.lifecycle.step`, written down a second time."""
 
 
 def _is_untouched(job: JobRecord) -> bool:
-    """Whether no agent can have heard of its attempt, so that it may be as if it had never been."""
+    """Whether no agent can know of its attempt, so it may be removed as if it had never existed."""
     hosts = job.attempt.each_host() if job.attempt is not None else ()
     return job.phase is Phase.STARTING and all(state == UNTOUCHED for *_, state in hosts)
 
 
 def reachable(phase: Phase) -> frozenset[Phase]:
-    """The phases that one commit may bring a job from `phase` to, itself included."""
+    """Return the phases to which one commit may bring a job from `phase`, including itself."""
     found = {phase}
     while more := {after for each in found for after in _NEXT[each]} - found:
         found |= more
@@ -116,7 +116,7 @@ class Invariants:
     Args:
         store: The bucket, read without the actors' knowledge.
         provider: The machines as they really are.
-        fail: Takes the name of a broken invariant and what was seen.
+        fail: Called with the name of a broken invariant and what was seen.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class Invariants:
         self._webhooks = webhooks
         self._fail = fail
         self.distrusted = ""
-        """A pool whose machines may do to its own jobs whatever they like."""
+        """A pool whose machines may do anything to its own jobs."""
         self.distrusted_project = ""
-        """The only project whose jobs are there; they end, or not, as those machines have it."""
+        """The only project with jobs in that pool; its machines decide whether and how they end."""
         self.root: Root | None = None
         self.commits = 0
         self._started: dict[str, SimMachine] = {}
@@ -147,26 +147,26 @@ class Invariants:
         self._tasks = Tasks(store, fail)
         self._capacity = Capacity(fail)
         self._draining: dict[str, float] = {}
-        """Nonce of an attempt -> the store's time of the commit that knew of its last end."""
+        """Nonce of an attempt -> the store's time of the commit that recorded its last end."""
         self.waited_for_in_vain: set[str] = set()
-        """Hosts, by their keys, whose logs did not come in `DRAIN_S`."""
+        """Hosts, by their keys, whose logs did not arrive within `DRAIN_S`."""
 
     @property
     def events(self) -> list[Event]:
-        """Every event that was committed."""
+        """Return every event that was committed."""
         return self._events
 
-    # What is told to it.
+    # What the world reports.
 
     def wrote(self, operation: str, key: str, data: bytes) -> None:
-        """A write landed in the bucket."""
+        """Check a write that landed in the bucket."""
         if key == layout.ROOT:
             self._committed(decode_root(data))
         elif operation == "create" and key.startswith(layout.RESULTS):
             self._resulted(decode(Result, data, key=key))
 
     def started(self, machine: SimMachine, attempt: AttemptStart) -> None:
-        """A keeper started an attempt's host."""
+        """Check the start of an attempt's host by a keeper."""
         of = host_of(attempt.key)
         assert of is not None
         if machine.pool == self.distrusted:
@@ -181,7 +181,7 @@ class Invariants:
         self._check_accounts()
 
     def deletes(self, name: str) -> None:
-        """An actor asked the provider to delete a machine."""
+        """Check the deletion of a machine that an actor requested."""
         assert self.root is not None
         machine = self.root.machines.get(name)
         if machine is not None and machine.pool == self.distrusted:
@@ -189,15 +189,15 @@ class Invariants:
         if machine is not None and machine.phase is not MachinePhase.DELETING:
             self._fail(WANTED, f"{name} is {machine.phase}")
         in_use = {name for _, name in _places(self.root.jobs.values())}
-        # One that was never heard of was never told to start anything, and is given up. So is one
-        # whose agent is dead for good; a living agent, however slow, keeps its machine.
+        # A machine that never greeted was never told to start anything, and may be given up. So may
+        # one whose agent is permanently dead; a living agent, however slow, keeps its machine.
         made = self._provider.machines.get(name)
         is_forsaken = made is not None and made.is_forsaken
         if name in in_use and machine is not None and machine.life and not is_forsaken:
             self._fail(WANTED, f"{name} is named by an attempt that has not drained")
 
     def at_end(self) -> None:
-        """The run is over, without faults at its end."""
+        """Check the end of the run, which has no more faults."""
         root = self.root
         if root is None:
             self._fail(ENDS, "there was never a root")
@@ -231,13 +231,13 @@ class Invariants:
         return not left and not self._waiting()
 
     def _waiting(self) -> list[str]:
-        """What is in the inbox, but from the distrusted."""
+        """Return the contents of the inbox, except those of the distrusted."""
         keys = [entry.key for entry in self._store.list(layout.INBOX)]
         theirs = (f"inbox/{self.distrusted_project}/", f"{layout.BELLS}{self.distrusted}/")
         return [key for key in keys if not (self.distrusted and key.startswith(theirs))]
 
     def left(self) -> str:
-        """What is left to do."""
+        """Return what is left to do."""
         root = self.root
         if root is None:
             return "there is no root"
@@ -342,7 +342,7 @@ class Invariants:
                 self._fail(TABLE, f"{job.id}: a new attempt is {job.phase}")
 
     def _check_drained(self, root: Root, before: JobRecord, job: JobRecord) -> None:
-        """A host left behind without its logs was waited for as long as is promised."""
+        """A host left behind without its logs was waited for as long as promised."""
         now, left = job.attempt, before.attempt
         if now is not None and job.phase is Phase.DRAINING:
             self._draining.setdefault(now.nonce, root.now)
@@ -426,7 +426,7 @@ class Invariants:
     # What is kept.
 
     def _check_kept(self, before: Root, root: Root) -> None:
-        """A range of events leaves root only when its segment stands, as it was committed."""
+        """A range of events leaves root only when its segment exists, as it was committed."""
         still = {segment.first for segment in root.sealed}
         for segment in before.sealed:
             if segment.first in still:
@@ -436,7 +436,7 @@ class Invariants:
                 self._fail(HISTORY, f"{layout.events(segment.first)} is not what root let go")
 
     def _resulted(self, result: Result) -> None:
-        """Every log byte that an `end` names is there, but of hosts waited for in vain."""
+        """Every log byte that an `end` names exists, except of hosts waited for in vain."""
         for key in self._started:
             of = host_of(key)
             assert of is not None
@@ -466,7 +466,7 @@ class Invariants:
         return at
 
     def _bytes(self, key: str) -> bytes:
-        """What stands at `key`; empty when nothing does."""
+        """Return the bytes at `key`; empty if there are none."""
         try:
             found = self._store.read(key)
         except NotFoundError:

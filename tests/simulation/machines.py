@@ -1,8 +1,8 @@
 """
-Simulated machines: what a machine keeps, the keeper on it, and where machines come from.
+Simulated machines: what a machine keeps, its keeper, and the provider.
 
 A machine that dies takes agent, keeper and home with it. An agent that dies takes nothing. A keeper
-that dies leaves its processes as strays, or not; the next life makes an end of them.
+that dies may leave its processes as strays, which the next keeper life ends.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _T = TypeVar("_T")
 BOOT_S = (2.0, 20.0)
 DELETE_S = (0.5, 15.0)
 STOCKOUT = 0.05
-"""Share of creates that meet a provider without machines."""
+"""Fraction of creates that find the provider without machines."""
 HICCUP = 0.03
-"""Share of listings that leave a machine out, where two in a row are not believed yet."""
+"""Fraction of lists that omit a machine, unless two in a row would then be believed."""
 
 
 class SimHome:
@@ -95,7 +95,7 @@ class SimHome:
         return Word()
 
     def unwell(self) -> str:
-        """See `Home`: what only a start shows, such as a limit of processes, it does not see."""
+        """See `Home`: limits that only a start reveals, such as processes, are not detected."""
         return self._disk.full
 
     def take_back(self, key: str) -> None:
@@ -116,7 +116,7 @@ class SimHome:
 
 
 class CalmHome(FolderHome):
-    """A real home, on a disk with room whatever the disk of this test is like."""
+    """A real home, on a disk that always seems to have room."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, has_little_room=lambda _: False)
@@ -128,10 +128,10 @@ class CalmHome(FolderHome):
 
 def script_of(process: ProcessStart) -> Script:
     """
-    What a simulated process does: `sim <seconds> [<code>...]`, the nth code in its nth attempt.
+    Return what a simulated process does: `sim <seconds> [<code>...]`, nth code in its nth attempt.
 
     The last code is for all later attempts. `deaf` in place of `sim` ignores notices; a code `none`
-    is a program that does not exist. With words that it does not understand it ends with 2.
+    is a program that does not exist. An unknown command ends with 2.
     """
     try:
         return _understood(process)
@@ -154,7 +154,7 @@ def _understood(process: ProcessStart) -> Script:
 
 
 class SimKeeper:
-    """A fake keeper, every call of which is a step."""
+    """A fake keeper for which every call is a step."""
 
     def __init__(self, machine: SimMachine, keeper: FakeKeeper, port: Port, fates: Fates) -> None:
         self.life = keeper.life
@@ -197,13 +197,13 @@ class SimKeeper:
         self._keeper.permit(valid_for_s=valid_for_s, sent_at=sent_at)
 
     def see_permit(self) -> None:
-        """Let the keeper end what its permit does not cover any more."""
+        """Let the keeper end what its permit no longer covers."""
         with suppress(KeeperGoneError):
             self._keeper.attempts()
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether it has ended on its own."""
         try:
             self._keeper.attempts()
         except KeeperGoneError:
@@ -223,7 +223,7 @@ class SimKeeper:
         return tuple(error_of(partial(self.forget, key)) for key in keys)
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
-        """See `Keeper.poll`; the sleep in it hands the baton on."""
+        """See `Keeper.poll`; its sleep passes the baton on."""
         return self._keeper.poll(timeout_s)
 
     def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
@@ -241,10 +241,10 @@ class SimKeeper:
 
 class SimMachine:
     """
-    One machine, from its create until it is gone for ever.
+    One machine, from its create until it is permanently gone.
 
     Args:
-        on_start: Told the machine and what its keeper has just started.
+        on_start: Called with the machine and what its keeper has just started.
     """
 
     def __init__(
@@ -268,14 +268,14 @@ class SimMachine:
         self.metadata: Metadata | None = None
         self.heartbeat_s = 30.0 if permit_s else 0.0
         self.is_forsaken = False
-        """Whether nothing starts its agent again."""
+        """Whether nothing restarts its agent."""
         self.state: State = "creating"
         self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()
         self.folders: Home = SimHome(Port(baton, fates, OSError), self.home)
         self.keeper: SimKeeper | None = None
         self.hidden_over = -1
-        """The number of the commit that stood when a listing left it out last."""
+        """The number of the commit at which a list last omitted it."""
         self._baton = baton
         self._fates = fates
         self._on_start = on_start
@@ -286,40 +286,40 @@ class SimMachine:
         return f"agent@{self.name}"
 
     def is_dead(self) -> bool:
-        """Whether nothing of it runs or will."""
+        """Whether nothing on it runs or ever will."""
         return self.state == "gone"
 
     def living(self) -> tuple[str, ...]:
-        """Keys of attempts of which a process lives."""
+        """Return keys of attempts with a living process."""
         if self.is_dead():
             return ()
         if self.keeper is not None and self.permit_s:
-            self.keeper.see_permit()  # it ends what runs by itself, whether or not it is asked
+            self.keeper.see_permit()  # it ends its processes on its own, whether or not it is asked
         return self.home.living(self.clock.monotonic())
 
     def connect(self) -> SimKeeper:
-        """The living keeper."""
+        """Return the living keeper."""
         if self.keeper is None or self.keeper.is_gone:
             raise KeeperGoneError("no keeper lives here")
         return self.keeper
 
     def spawn(self, life: int) -> SimKeeper:
-        """Begin a keeper life; older lives' processes are dead then."""
+        """Start a keeper life; the processes of older lives are then dead."""
         fake = FakeKeeper(self.home, self.clock, script_of, life=life, permit_s=self.permit_s)
         port = Port(self._baton, self._fates, KeeperGoneError)
         self.keeper = SimKeeper(self, fake, port, self._fates)
         return self.keeper
 
     def started(self, attempt: AttemptStart) -> None:
-        """The keeper has started `attempt`."""
+        """Record that the keeper has started `attempt`."""
         self._on_start(self, attempt)
 
     def note(self, what: str) -> None:
-        """Put what befell this machine into the trace."""
+        """Add what happened to this machine to the trace."""
         self._baton.note(what, self.name)
 
     def die(self) -> None:
-        """Be gone, with everything on it."""
+        """Lose the machine with everything on it."""
         self.note("machine gone")
         self.state = "gone"
         self.keeper = None
@@ -328,13 +328,13 @@ class SimMachine:
 
 class SimProvider:
     """
-    Where simulated machines come from; it outlives every leader.
+    The source of simulated machines, which outlives every leader.
 
     Args:
-        capacity: Machines that may stand at a time.
-        boot: Begins the agent of a machine that has booted.
-        on_delete: Told the name of every machine whose deletion is asked for.
-        root: The committed state, by which no machine is left out of two listings in a row.
+        capacity: The maximum number of machines at a time.
+        boot: Starts the agent of a machine that has booted.
+        on_delete: Called with the name of every machine whose deletion is requested.
+        root: The committed state; according to it, no machine is omitted from two lists in a row.
     """
 
     def __init__(
@@ -366,7 +366,7 @@ class SimProvider:
         self._root = root
 
     def list(self) -> tuple[Listed, ...]:
-        """See `Provider`; now and then a machine dies, or is left out once."""
+        """See `Provider`; now and then a machine dies, or is omitted once."""
         return self._port.call("list machines", "", self._list)
 
     @property
@@ -390,7 +390,7 @@ class SimProvider:
 
     @property
     def standing(self) -> Mapping[str, SimMachine]:
-        """Machines that are not gone."""
+        """Return machines that are not gone."""
         return {name: each for name, each in self.machines.items() if not each.is_dead()}
 
     def _list(self) -> tuple[Listed, ...]:
@@ -405,10 +405,10 @@ class SimProvider:
 
     def _is_hidden(self, machine: SimMachine) -> bool:
         """
-        Whether a listing leaves `machine` out.
+        Whether a list omits `machine`.
 
-        Two listings in a row that agree are believed, so they may not both be wrong: not while a
-        hiccup is in the records, nor while one may be on its way there.
+        Two consecutive lists that agree are believed, so they must not both be wrong: nothing is
+        omitted while an omission is in the records, or while one may be on its way there.
         """
         root = self._root()
         if self.is_calm or root is None or machine.hidden_over == root.seq:

@@ -1,10 +1,9 @@
 """
-Hostile jobs: they put links, pipes, devices, folders and nonsense where the agent looks for files.
+Hostile jobs put links, pipes, devices, folders and garbage where the agent looks for files.
 
-Each machine has the folders of a real agent on a real disk. Some jobs change what lies in theirs
-while they run. Beside them, on the same machines, run jobs of honest users. What must hold: no
-agent dies of it, no byte of another's file reaches the bucket, and honest jobs end as they would
-without it.
+Each machine has the folders of a real agent on a real disk. Some jobs change their own folders
+while they run. Jobs of honest users run beside them on the same machines. No agent may die of this,
+no byte of another's file may reach the bucket, and honest jobs must end as they would otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tests.simulation.small import small
 from tests.simulation.world import World
 
 NAME = "imp"
-"""What the launches of hostile jobs are called, with a number."""
+"""The prefix of the names of hostile jobs' launches."""
 JOBS = (2, 5)
 FOR_S = 200.0
 PAUSE_S = (0.2, 6.0)
@@ -102,7 +101,7 @@ class _Sealed(Wrapped):
 
 
 def mischief(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, and among its jobs some that do all this at random."""
+    """Return the small scenario with some jobs that do all this at random."""
     baton = Baton(seed)
     chance = baton.chance
     world, root = _world(baton, parts, jobs=chance.randint(*JOBS))
@@ -111,7 +110,7 @@ def mischief(seed: int, parts: Parts = SOUND) -> World:
 
 
 def linked(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, and jobs that put links to files of others wherever they can."""
+    """Return the small scenario with jobs that link to others' files wherever they can."""
     world, root = _world(Baton(seed), parts, jobs=3)
 
     def link(folder: Path) -> None:
@@ -124,7 +123,7 @@ def linked(seed: int, parts: Parts = SOUND) -> World:
 
 
 def looped(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, and jobs whose report is a link to itself."""
+    """Return the small scenario with jobs whose report is a link to itself."""
     world, _ = _world(Baton(seed), parts, jobs=3)
 
     def loop(folder: Path) -> None:
@@ -135,7 +134,7 @@ def looped(seed: int, parts: Parts = SOUND) -> World:
 
 
 def _world(baton: Baton, parts: Parts, *, jobs: int) -> tuple[World, Path]:
-    """Make the small scenario with so many hostile jobs, and the folder that all files lie in."""
+    """Return the small scenario with so many hostile jobs, and the folder of all files."""
     root = Path(tempfile.mkdtemp(prefix="bastion-mischief-"))
     for name, data in SECRETS.items():
         (root / name).write_bytes(data)
@@ -168,13 +167,13 @@ def _world(baton: Baton, parts: Parts, *, jobs: int) -> tuple[World, Path]:
 
 
 def _remove(root: Path) -> None:
-    # A finalizer may run anywhere, also at the end of the stack.
+    # A finalizer can run anywhere, even at the end of the stack.
     with suppress(OSError, RecursionError):
         shutil.rmtree(root)
 
 
 def _be_hostile(world: World, act: Callable[[Path], None]) -> None:
-    """Act in the folders of hostile jobs, wherever one of their processes lives."""
+    """Act in the folders of hostile jobs that have a living process."""
     baton = world.baton
     while baton.now < FOR_S:
         baton.sleep(baton.chance.uniform(*PAUSE_S))
@@ -209,7 +208,7 @@ def _spoil(chance: random.Random, folder: Path, root: Path) -> None:
 
 
 def _put(path: Path, kind: Callable[[Path], None]) -> None:
-    """Put something at `path` in place of whatever lies there, if this user may."""
+    """Put something at `path` in place of what is there, if this user may."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -225,7 +224,7 @@ def _device(path: Path) -> None:
 
 
 def _socket(path: Path) -> None:
-    """Bind a socket, through a descriptor because the path of a socket is at most 107 bytes."""
+    """Bind a socket through a descriptor, because the path of a socket is at most 107 bytes."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX) as made:
@@ -254,7 +253,7 @@ def _file(path: Path, *, data: bytes) -> None:
 
 
 def _check_agents(world: World) -> None:
-    """No fault of the world's own kills an agent here, so none may die."""
+    """No fault of the world kills an agent here, so none may die."""
     for step in world.baton.trace:
         if step.operation == "agent dies":
             world.baton.fail(PRIVATE, f"the agent of {step.key} died of what a job put there")

@@ -1,8 +1,8 @@
 """
-Mutants: the product with one of its safeguards taken out, to prove that the simulation sees it.
+Mutants: the product without one of its safeguards, to prove that the simulation detects this.
 
-Each is a small subclass or a wrapped port, handed in where the sound part would be. None changes a
-module of the product.
+Each is a small subclass or a wrapped port that replaces the correct part. None changes a module of
+the product.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.simulation.processes import Parts
 
 
 class ConflictIsMine(RootWriter):
-    """A 412 is taken for an earlier try that landed."""
+    """Treats a 412 as an earlier try that landed."""
 
     def _read_back(self, root: Root, over: Held | None) -> Held | None:
         found = self._store.read(layout.ROOT)
@@ -51,7 +51,7 @@ class ConflictIsMine(RootWriter):
 
 
 class ConflictIsLost(Wrapped):
-    """A 412 on a register is taken for another's write: what stands there is not compared."""
+    """Treats a 412 on a register as another's write, without comparing the contents."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -68,7 +68,7 @@ class ConflictIsLost(Wrapped):
 
 
 class DeletesFirst(Wrapped):
-    """A request is deleted as soon as it was read, before any commit."""
+    """Deletes a request as soon as it was read, before any commit."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -81,7 +81,7 @@ class DeletesFirst(Wrapped):
 
 
 class ActsFirst(Leader):
-    """What a turn asks for is done before it is committed."""
+    """Carries out a turn's actions before they are committed."""
 
     def _commit(self, draft: Draft, **changes: object) -> None:
         sound = self._writer
@@ -121,7 +121,7 @@ class NoClaims(Wrapped):
 
 
 class NoDedupe(Wrapped):
-    """It is not checked whether a request was answered before."""
+    """Does not check whether a request was answered before."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -133,7 +133,7 @@ class NoDedupe(Wrapped):
 
 
 class FreesEarly(Leader):
-    """The devices of a stopped attempt are free as soon as the stop was committed."""
+    """Frees the devices of a stopped attempt as soon as the stop is committed."""
 
     def _watch(self, draft: Draft) -> None:
         super()._watch(draft)
@@ -148,7 +148,7 @@ class FreesEarly(Leader):
 
 
 class LockThenWrite(RootWriter):
-    """Root is written over whatever stands there, after a look at whose turn it is."""
+    """Overwrites root unconditionally, after a check of whose turn it is."""
 
     def commit(self, root: Root, *, over: Held | None) -> Held:
         """See `RootWriter`."""
@@ -164,7 +164,7 @@ class LockThenWrite(RootWriter):
         return super().commit(root, over=over)
 
     def _overwrite(self, root: Root) -> Held:
-        """Swap until the version that was read is the one that stands: as good as no condition."""
+        """Swap until the version that was read is the current one: as good as no condition."""
         while True:
             found = self._store.read(layout.ROOT)
             assert found is not None
@@ -178,7 +178,7 @@ class LockThenWrite(RootWriter):
 
 
 class NaiveOrphans(Machines):
-    """Whatever is listed and not in our root is deleted, however new."""
+    """Deletes every listed machine that is not in our root, even a new one."""
 
     def reconcile(
         self,
@@ -205,7 +205,7 @@ class NaiveOrphans(Machines):
 
 
 class NoRevocation(Wrapped):
-    """A stopped attempt without a claim is taken for revoked, and nothing is written."""
+    """Treats a stopped attempt without a claim as revoked, and writes nothing."""
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -228,7 +228,7 @@ class NoBarrier(Wrapped):
 
 
 class NumbersLate(Wrapped):
-    """An instruction gets its number when it is written: a try that failed leaves a gap."""
+    """Numbers an instruction when it is written: a try that failed leaves a gap."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
@@ -245,7 +245,7 @@ class NumbersLate(Wrapped):
 
 
 class TellsAttempts(Leader):
-    """Jobs that wait for a job are told when an attempt of it ends, though more will come."""
+    """Tells jobs that wait for a job when one attempt ends, although more will follow."""
 
     def _watch(self, draft: Draft) -> None:
         super()._watch(draft)
@@ -260,7 +260,7 @@ class TellsAttempts(Leader):
 
 
 class CountsLater(Leader):
-    """The record of a task that has ended leaves root a turn before its array counts it."""
+    """Removes the record of an ended task from root a turn before its array counts it."""
 
     _uncounted: tuple[JobRecord, ...] = ()
 
@@ -278,7 +278,7 @@ class CountsLater(Leader):
 
 
 class OutboxInMemory(Leader):
-    """What is to be told is no part of root: a leader keeps it in mind."""
+    """Keeps notifications in the leader's memory, not in root."""
 
     _outbox: tuple[Notification, ...] = ()
 
@@ -296,7 +296,7 @@ class OutboxInMemory(Leader):
 
 
 class SentIsTaken(Notifier):
-    """What was sent is taken for delivered, whatever the webhook said."""
+    """Treats what was sent as delivered, whatever the webhook answered."""
 
     def _deliver(self, told: Notification, rules: Notifications) -> None:
         with suppress(DeliveryError):
@@ -323,4 +323,4 @@ MUTANTS: dict[str, Parts] = {
     **OUTSIDE,
     **CLOUD_MUTANTS,
 }
-"""The safeguards of the bucket, each taken out."""
+"""The safeguards of the bucket, each removed."""

@@ -1,8 +1,7 @@
 """
 Jobs that start before what they wait for has come true, or end while it may yet come true.
 
-Read from the stored specs and from what each job ended with, never from what the bastion made of
-them.
+It reads the stored specs and the outcome of each job, never what the bastion derived from them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Order:
 
     Args:
         store: The bucket, read without the actors' knowledge.
-        fail: Takes the name of the broken invariant and what was seen.
+        fail: Called with the name of the broken invariant and what was seen.
     """
 
     def __init__(self, store: MemoryStore, fail: Callable[[str, str], None]) -> None:
@@ -37,7 +36,7 @@ class Order:
         self._specs: dict[tuple[str, str], SpecRecord] = {}
 
     def check(self, root: Root, before: Root | None, ever: Mapping[str, JobRecord]) -> None:
-        """Hold what is new in `root` against `ever`: every job as it is, or was last."""
+        """Compare what is new in `root` with `ever`, the latest state of every job."""
         for job in root.jobs.values():
             known = before.jobs.get(job.id) if before is not None else None
             has_started = job.attempts == 1 and (known is None or known.attempts == 0)
@@ -56,7 +55,7 @@ class Order:
             try:
                 found = self._store.read(layout.spec(*key))
             except NotFoundError:
-                return []  # only where a check is checked: a root made up, in an empty bucket
+                return []  # only in tests of this check: an invented root in an empty bucket
             assert found is not None
             self._specs[key] = decode(SpecRecord, found.data, key="spec")
         spec = self._specs[key]

@@ -1,4 +1,4 @@
-"""Mutants of what guards against the outside: roots that vanish, objects that cannot be read."""
+"""Mutants without protection from the outside: missing folders, unreadable objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.simulation.rights import of_every_pool
 
 
 class MakesAnew(Wrapped):
-    """Where the folder of the bucket is gone, another one is made, and is the bucket meanwhile."""
+    """Creates another folder if that of the bucket is missing, and uses it as the bucket."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
@@ -67,7 +67,7 @@ class MakesAnew(Wrapped):
 
 
 class SaysWritten(Wrapped):
-    """What was to be created while the folder of the bucket is gone is said to be."""
+    """Reports a create as done while the folder of the bucket is missing."""
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -78,7 +78,7 @@ class SaysWritten(Wrapped):
 
 
 class RefusalIsOutage(Wrapped):
-    """That the store does not give an object is taken for an outage, which passes."""
+    """Treats an object that the store does not return as an outage, which passes."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -91,7 +91,7 @@ class RefusalIsOutage(Wrapped):
 
 
 class OneForAll(Wrapped):
-    """After an object that cannot be read, the store is held to be out of reach."""
+    """After an object that cannot be read, considers the store out of reach."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
@@ -112,7 +112,7 @@ class OneForAll(Wrapped):
 
 
 class BlamesJob(Wrapped):
-    """What its machine could not start is told as the failure of the job."""
+    """Reports what a machine could not start as the failure of the job."""
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -124,7 +124,7 @@ class BlamesJob(Wrapped):
 
 
 class NotByMachine(Wrapped):
-    """That it was the machine that could not start a host is not told."""
+    """Does not report that the machine could not start a host."""
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -134,7 +134,7 @@ class NotByMachine(Wrapped):
 
 
 class BelievesAll(Leader):
-    """What a machine tells of any host is believed, and no register is asked."""
+    """Believes what a machine says of any host, without reading a register."""
 
     def __init__(self, held: Held, **parts: Any) -> None:
         super().__init__(held, **parts)
@@ -154,7 +154,7 @@ class _Believing(Intake):
 
 
 class BelievesTargets(Leader):
-    """A verb counts as the owner's of its target, whichever path the request has."""
+    """Treats a verb as that of its target's owner, whatever the path of the request."""
 
     def __init__(self, held: Held, **parts: Any) -> None:
         super().__init__(held, **parts)
@@ -172,7 +172,7 @@ class _AsOwner(Intake):
 
 
 class NonsenseIsOutage(Leader):
-    """A request that cannot be decoded is taken for an outage: its turn is discarded."""
+    """Treats a request that cannot be decoded as an outage: its turn is discarded."""
 
     def __init__(self, held: Held, **parts: Any) -> None:
         super().__init__(held, **parts)
@@ -188,7 +188,7 @@ class _Strict(Intake):
 
 
 class FollowsLinks(CalmHome):
-    """What a job links to in its output is kept as if it lay there."""
+    """Keeps what a job links to in its output as if it were there."""
 
     def has_output(self, key: str) -> bool:
         """See `Home`."""
@@ -202,7 +202,7 @@ class FollowsLinks(CalmHome):
 
 
 class ReadsAny(CalmHome):
-    """A report is read as any file is, through whatever links lead to it."""
+    """Reads a report like any file, through links to any place."""
 
     def marks(self, key: str) -> Marks:
         """See `Home`."""
@@ -213,7 +213,7 @@ class ReadsAny(CalmHome):
 
 
 class Raises(CalmHome):
-    """An odd file of a job is an error of the agent's."""
+    """Treats an odd file of a job as an error of the agent."""
 
     def marks(self, key: str) -> Marks:
         """See `Home`."""
@@ -224,7 +224,7 @@ class Raises(CalmHome):
 
 
 class BelievesAbsence(Machines):
-    """A host that no listing shows is taken for gone, whatever may still run there."""
+    """Treats a host that no list shows as gone, whatever may still run there."""
 
     def reconcile(
         self,
@@ -244,7 +244,7 @@ class BelievesAbsence(Machines):
 
 
 class GivesUpAtOnce(Machines):
-    """A host that is silent is taken for off, long before its permit has run out."""
+    """Treats a silent host as off long before its permit has expired."""
 
     def reconcile(
         self,
@@ -281,4 +281,4 @@ OUTSIDE: dict[str, Parts] = {
     "a machine counts seconds by its date": Parts(machine_clock=ByDate),
     "a bastion counts seconds by its date": Parts(bastion_clock=ByDate),
 }
-"""By what is missing."""
+"""By the missing safeguard."""

@@ -1,10 +1,10 @@
 """
-Poor machines: their disks fill up, their memory or their file descriptors run out, and come back.
+Poor machines: they run out of disk space, memory or file descriptors, and recover.
 
-While a disk is full, its keeper records nothing and its agent's folders take nothing. While there
-is no memory, no process is made. While there are no descriptors, neither happens, and the agent
-reaches no store. What must hold: no job fails for it, and what is lost on one
-machine ends on another, or there later.
+While a disk is full, its keeper records nothing and its agent's folders accept nothing. Without
+memory, no process is created. Without descriptors, neither happens, and the agent cannot reach the
+store. No job may fail because of this, and jobs that are lost on one machine end on another, or
+later on the same one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_DESCRIPTORS = "Too many open files"
 
 
 def poor(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario on machines that are poor for some of the time."""
+    """Return the small scenario on machines that are poor for some of the time."""
     baton = Baton(seed)
     chance = baton.chance
     cut = CutOff(baton, _NO_DESCRIPTORS)
@@ -36,7 +36,7 @@ def poor(seed: int, parts: Parts = SOUND) -> World:
 
 
 def all_poor(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, in which each machine is poor from its beginning for a minute."""
+    """Return the small scenario in which each machine is poor for its first minute."""
     world = small(Baton(seed), parts)
 
     def strike() -> None:

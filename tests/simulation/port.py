@@ -1,4 +1,4 @@
-"""One port call of an actor: the baton is handed on, then the call meets its fate."""
+"""One port call of an actor: the baton is passed on, then the call meets its fate."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _T = TypeVar("_T")
 LONGEST_STALL_S = 60.0
 """Longer than a lease: a leader that stalls finds another one leading."""
 PAUSE_S = 48.0
-"""Longer than it takes a standby to lead, and not so long that a bastion has anything to tidy."""
+"""Longer than a standby takes to lead, and so short that a bastion has nothing to tidy."""
 LONGEST_LATE_S = 90.0
 LONGEST_WAIT_S = 5.0
-"""How long a caller waits for an answer that does not come."""
+"""How long a caller waits for an answer that does not arrive."""
 
 
 class Port:
@@ -43,14 +43,14 @@ class Port:
         spoil: Callable[[], Any] = lambda: None,
     ) -> _T:
         """
-        Do `work` for the running actor, if fate will have it so.
+        Do `work` for the running actor, unless fate prevents it.
 
         Args:
             operation: Its name, for fate and the trace.
             key: What it is about.
             work: The call itself.
-            writes: It may land long after its caller gave up.
-            spoil: What is done in its place when it is spoilt.
+            writes: Whether it may land long after its caller gave up.
+            spoil: Done instead if the call is spoilt.
         """
         baton = self._baton
         actor = baton.actor

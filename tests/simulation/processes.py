@@ -1,4 +1,4 @@
-"""The processes of the simulated world: what a bastion, an agent and a user start with and do."""
+"""The processes of the simulated world: how bastions, agents and users start, and what they do."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ PACE = Pace(
     sweep_s=10.0,
     view_s=60.0,
 )
-"""A cloud's, with listings as often as sweeps so that machines come and go in a short run."""
+"""A cloud's, with lists as frequent as sweeps, so that machines come and go in a short run."""
 TEMPO = Tempo(busy_s=1.5, idle_s=4.0, retry_s=10.0, logs=CLOUD_LOGS)
 RESTART_S = (0.5, 20.0)
-"""How long a process lies dead before its supervisor starts it again."""
+"""How long a dead process lies before its supervisor restarts it."""
 RETRY_S = 5.0
 BUSY_FOR_S = 10.0
-"""How long after something moved a bastion turns faster."""
+"""How long after a change a bastion turns faster."""
 NEVER_S = 1e9
 ANSWER_S = 100_000.0
-"""A user waits for an answer as long as it takes."""
+"""A user waits for an answer without a limit."""
 
 
 def _same(store: ObjectStore) -> ObjectStore:
@@ -66,7 +66,7 @@ def _same(store: ObjectStore) -> ObjectStore:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What bastions and agents are made of; a mutant has another one somewhere."""
+    """What bastions and agents are made of; a mutant replaces one part."""
 
     writer: type[RootWriter] = RootWriter
     leader: type[Leader] = Leader
@@ -78,7 +78,7 @@ class Parts:
     machine_clock: type[SimClock] = SimClock
     bastion_clock: type[SimClock] = SimClock
     home: Callable[[Path], FolderHome] = CalmHome
-    """Of machines with real files, in the worlds that have such."""
+    """The homes of machines with real files, in the worlds that have them."""
 
 
 SOUND = Parts()
@@ -87,10 +87,10 @@ SOUND = Parts()
 
 class Bastion:
     """
-    One bastion as its supervisor sees it: started again whenever it dies or is fenced.
+    One bastion as its supervisor sees it: restarted whenever it dies or is fenced.
 
     Args:
-        has_lease: Without it, it neither renews a lease nor waits for another's to run out.
+        has_lease: Without it, it neither renews a lease nor waits for another's to expire.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Bastion:
         self.problems: list[str] = []
 
     def run(self) -> None:
-        """Serve for ever, dying now and then."""
+        """Serve forever, dying now and then."""
         while True:
             try:
                 self._serve()
@@ -194,7 +194,7 @@ class Bastion:
 
 
 def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resources: Amounts) -> None:
-    """Be the agent of `machine` as long as that stands, dying now and then."""
+    """Be the agent of `machine` as long as that exists, dying now and then."""
 
     def nonce() -> str:
         return f"{baton.chance.getrandbits(64):016x}"
@@ -232,7 +232,7 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
                 metadata=machine.metadata,
                 say=lambda line: baton.note("says", line),
             ).run()
-            baton.sleep(baton.chance.uniform(*RESTART_S))  # overtaken by a newer life
+            baton.sleep(baton.chance.uniform(*RESTART_S))  # a newer life has taken over
         except (StoreError, KeeperError):
             baton.sleep(baton.chance.uniform(0.1, 5.0))
         except (Crash, OSError):
@@ -243,7 +243,7 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
 
 
 def _lie_dead(machine: SimMachine, baton: Baton) -> None:
-    """Until a supervisor on the machine starts the agent again, or the provider is asked to."""
+    """Wait until a supervisor on the machine restarts the agent, or a create asks for it."""
     while machine.is_forsaken:
         baton.sleep(1e9)
     if baton.chance.random() < 0.5 or machine.state != "running":
@@ -256,7 +256,7 @@ def _lie_dead(machine: SimMachine, baton: Baton) -> None:
 
 @dataclass(kw_only=True)
 class Wish:
-    """What a user will ask, and what came of it."""
+    """What a user will ask, and the answer."""
 
     at_s: float
     user: str
@@ -271,7 +271,7 @@ class Wish:
 
 
 def run_user(wishes: list[Wish], *, baton: Baton, store: ObjectStore) -> None:
-    """Be a user who asks for `wishes`, one after the other, and waits for every answer."""
+    """Be a user who sends `wishes` one after the other, and waits for every answer."""
     clock = SimClock(baton, skew_s=baton.chance.uniform(-300.0, 300.0))
     outage = Outage(clock, say=lambda _: None)
     inbox = Inbox(PatientStore(store, outage, clock), clock, poll_s=5.0, outage=outage)

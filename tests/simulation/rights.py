@@ -1,4 +1,4 @@
-"""Who may do what in the simulated bucket: the policies that `setup` prints, asked at each call."""
+"""Permissions in the simulated bucket: the policies that `setup` prints, checked at each call."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from bastion.service.access.grants import Grant, People, Right, grants, may
 from tests.simulation.baton import Baton
 
 PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red", "mal": "green"}
-"""Which project each user is in."""
+"""The project of each user."""
 ADMIN = "adm"
 """The user that changes machines."""
 BASTIONS = ("north", "south", "east")
 AgentRights = Callable[[str, str], People]
-"""Makes of a pool and a principal the people among whom that agent has its rights."""
+"""Returns the people among whom an agent has its permissions, for a pool and a principal."""
 
 
 def of_pool(pool: str, principal: str) -> People:
-    """An agent that has the rights of its own pool."""
+    """Return an agent that has the permissions of its own pool."""
     return People(bastion="bastion", pool_agents={pool: (principal,)}, users={})
 
 
 def of_every_pool(pool: str, principal: str) -> People:
-    """An agent that has the rights of every pool, as without accounts of their own."""
+    """Return an agent that has the permissions of every pool, as without separate accounts."""
     return People(bastion="bastion", agents=(principal,), users={})
 
 
 class Rights:
     """
-    The rights of the actors of one run.
+    The permissions of the actors of one run.
 
     Args:
-        agents: Which rights an agent has.
-        strangers: Actors that may be refused: a program of ours that is breaks a promise.
-        fail: Takes what a program of ours was refused.
+        agents: The permissions of an agent.
+        strangers: Actors that may be refused; any other refused program breaks a promise.
+        fail: Called with what one of our programs was refused.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Rights:
 
     def check(self, right: Right, key: str) -> None:
         """
-        Return when the running actor may use `right` on `key`.
+        Raise unless the running actor may use `right` on `key`.
 
         Raises:
             StoreRefusedError: It may not.

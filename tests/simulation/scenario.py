@@ -1,9 +1,9 @@
 """
-The scenario: two projects, two machines of eight devices, 20 jobs, and all that can befall them.
+The scenario: two projects, two machines of eight devices, 20 jobs, and all that can go wrong.
 
-`blue` owns ten devices and `red` six. Blue borrows the whole pool, red asks for its share and
-reclaims; a gang of blue's lies over both machines; some jobs fail, one is cancelled while it runs
-and one while it waits, one runs into its time limit, one ignores notices.
+`blue` owns ten devices and `red` six. Blue borrows the whole pool, and red reclaims its share. A
+gang of blue's spans both machines. Some jobs fail, one is cancelled while it runs and one while it
+waits, one reaches its time limit, and one ignores notices.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tests.simulation.storm import CONFIG, HARDNESS, QUOTA, plain, storm
 from tests.simulation.world import World
 
 JOBS = 20
-"""How many jobs the wishes make."""
+"""How many jobs the wishes create."""
 
 
 def wishes() -> list[Wish]:
-    """Everything that users will ask."""
+    """Return everything that users will submit."""
     return [
         *[_one(5.0 * n, "ann", f"first-{n}", h100=2, runs_s=40 + 10 * n) for n in range(6)],
         _one(20.0, "ann", "crooked", runs_s=15, codes="3"),
@@ -51,12 +51,15 @@ def _one(at_s: float, user: str, name: str, **job: Any) -> Wish:
 
 
 def stormy(seed: int, parts: Parts = SOUND) -> World:
-    """The scenario with faults; the seed also says how hard, and how many bastions there are."""
+    """Return the scenario with faults; the seed determines how many, and the number of bastions."""
     return storm(seed, wishes(), parts, bastions=(1, 1, 2))
 
 
 def spoilt(seed: int, parts: Parts = SOUND) -> World:
-    """The scenario where an empty object comes of one in twenty writes of bastions and agents."""
+    """
+    Return the scenario in which one in twenty writes of bastions and agents becomes an empty
+    object.
+    """
     baton = Baton(seed)
     storm = Storm(baton.chance, Rates(), spared=USERS)
     keys = (layout.RUNS, layout.MACHINES, layout.BELLS, layout.SPECS, layout.EVENTS)
@@ -74,12 +77,12 @@ def spoilt(seed: int, parts: Parts = SOUND) -> World:
 def calm(
     seed: int, parts: Parts = SOUND, *, fates: Fates | None = None, bastions: int = 1
 ) -> World:
-    """The scenario without faults but `fates`: the order in which actors go is left to chance."""
+    """Return the scenario without faults except `fates`: only the order of actors is random."""
     return plain(seed, wishes(), parts, fates=fates, bastions=bastions)
 
 
 def duel(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
-    """The scenario under three bastions without a lease, which take the lead from each other."""
+    """Return the scenario under three bastions without a lease, which compete for the lead."""
     baton = Baton(seed)
     rates = Rates(stall=20.0, crash=2.0, fault=4.0)
     return World(
@@ -96,10 +99,10 @@ def duel(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> Worl
 
 def comings(seed: int, parts: Parts = SOUND) -> World:
     """
-    Machines that come and go under three bastions without a lease.
+    Return machines that come and go under three bastions without a lease.
 
-    Each of a user's jobs finds the machine of the last one just deleted, and stalled bastions wake
-    up among machines that they have never heard of.
+    Each job of a user finds that the machine of the last one was just deleted, and stalled bastions
+    resume among machines that they do not know.
     """
     baton = Baton(seed)
     jobs = [
@@ -119,13 +122,13 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
 
 
 def newcomer(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
-    """Two bastions without a lease, and a job that comes when both have nothing to do."""
+    """Return two bastions without a lease, and a job that arrives when both are idle."""
     asked = [_one(15.0, "ann", "only", h100=8, runs_s=100)]
     return plain(seed, asked, parts, fates=fates, bastions=2, has_lease=False)
 
 
 def quitter(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
-    """One job that is cancelled as soon as its machine is there."""
+    """Return one job that is cancelled as soon as its machine exists."""
     asked = [_one(0.0, "ann", "only", h100=8, runs_s=200), verb(40.0, "ann", "cancel", "only")]
     return plain(seed, asked, parts, fates=fates)
 
@@ -161,9 +164,9 @@ boot = 10
 
 def slices(seed: int, parts: Parts = SOUND) -> World:
     """
-    Slices of two hosts, made and deleted together, in any storm.
+    Return slices of two hosts, created and deleted together, in any storm.
 
-    Blue borrows both, red reclaims one; a gang takes both.
+    Blue borrows both, red reclaims one, and a gang takes both.
     """
     baton = Baton(seed)
     rates = Rates().times(baton.chance.choice(HARDNESS))
@@ -181,7 +184,7 @@ def slices(seed: int, parts: Parts = SOUND) -> World:
 
 
 def slice_wishes() -> list[Wish]:
-    """What is asked of slices: both are borrowed, one is reclaimed, a gang takes both."""
+    """Return requests for slices: both are borrowed, one is reclaimed, a gang takes both."""
     return [
         _slice(0.0, "ann", "one", runs_s=60),
         _slice(5.0, "ann", "borrows", runs_s=90),

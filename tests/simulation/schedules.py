@@ -1,8 +1,8 @@
 """
-Directed schedules: for every mutant the one thing that must go wrong for its safeguard to matter.
+Directed schedules: for every mutant, the one fault for which its safeguard matters.
 
-Each is the scenario with a single fate, named by what does what to which key, so that it means the
-same whatever else changes in the product. A seed of a storm means something else after any change.
+Each is the scenario with a single fate, chosen by actor, operation and key, so it means the same
+whatever else changes in the product. The seed of a storm means something else after any change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _with(fates: Callable[[], Fates] | None = None, *, bastions: int = 1) -> Sch
 
 
 def _told(fate: Fate) -> Schedule:
-    """Jobs with webhooks, one of which is to hear of an end for the first time."""
+    """Return jobs with webhooks, one of which is to receive its first notification of an end."""
     return lambda seed, parts: chains(seed, parts, fates=Choice("north", "post", ".ended.", fate))
 
 
@@ -45,51 +45,51 @@ def _quits(seed: int, parts: Parts) -> World:
 
 
 SCHEDULES: dict[str, Schedule] = {
-    # A leader wakes up in the middle of a commit; a standby leads by then.
+    # A leader resumes in the middle of a commit; by then a standby leads.
     "412 read as mine": _with(
         lambda: Choice("north", "swap", "state/root.json", Fate.PAUSE, nth=30), bastions=2
     ),
     # The claim was won, and the answer is lost.
     "412 read as lost": _with(lambda: Choice("agent@", "create", "/claim", Fate.UNANSWERED)),
-    # The leader dies between reading a request and the commit that would hold it.
+    # The leader dies between reading a request and the commit that would contain it.
     "requests deleted before the commit": _with(
         lambda: Choice("north", "delete", "inbox/blue/", Fate.CRASH_AFTER)
     ),
-    # The leader dies before the commit of what it would do.
+    # The leader dies before it commits what it would do.
     "acting before the commit": _with(
         lambda: Choice("north", "swap", "state/root.json", Fate.CRASH_BEFORE, nth=30)
     ),
-    # An agent wakes up before its claim; its attempt was cancelled and revoked meanwhile.
+    # An agent resumes before its claim; in the meantime its attempt was cancelled and revoked.
     "no claim register": _quits,
     # A request arrives for a second time, long after it was answered.
     "no request dedupe": _with(lambda: Choice("cat", "create", "inbox/", Fate.OVERDUE, nth=5)),
-    # Preempted processes live on in their grace.
+    # Preempted processes continue during their grace period.
     "devices freed before the end is known": _with(),
-    # A leader wakes up between its look and its write; a standby leads by then.
+    # A leader resumes between its check and its write; by then a standby leads.
     "unconditional root write after a lock check": _with(
         lambda: Choice("north", "swap", "state/root.json", Fate.PAUSE, nth=30), bastions=2
     ),
-    # A leader wakes up before it lists machines; another has made one by then.
+    # A leader resumes before it lists machines; another one has created a machine by then.
     "naive orphan deletion": lambda seed, parts: newcomer(
         seed, parts, fates=Choice("north", "list machines", "", Fate.PAUSE)
     ),
-    # As for claims: the agent wakes up and claims what was stopped.
+    # The agent resumes, as for claims, and claims what was stopped.
     "no revocation of an unclaimed attempt": _quits,
-    # Every gang has a moment at which not all of its hosts are claimed.
+    # In every gang, there is a moment at which not all of its hosts are claimed.
     "no start barrier": _with(),
     # One write of an instruction fails, and the next one overtakes it.
     "instruction numbers chosen when writing": _with(
         lambda: Choice("north", "create", layout.INSTRUCTIONS, Fate.REFUSED, nth=2)
     ),
-    # A job that others wait for fails once, and is tried again.
+    # A job that others wait for fails once, and is retried.
     "ends of attempts told as ends of jobs": lambda seed, parts: chains(seed, parts, fates=Calm()),
     # Tasks end.
     "ended tasks counted in a later commit": lambda seed, parts: sweeps(seed, parts, fates=Calm()),
-    # The leader dies between the commit that knows of an end and the first word of it.
+    # The leader dies between the commit of an end and the first notification of it.
     "notifications kept in memory": _told(Fate.CRASH_BEFORE),
     # A webhook cannot be reached once.
     "what was sent is taken for told": _told(Fate.REFUSED),
-    # The folder of the bucket is away while jobs end.
+    # The folder of the bucket disappears while jobs end.
     "a missing root is made anew": lambda seed, parts: away_from(30.0, 80.0, seed, parts),
     "what a missing root was told is taken for written": lambda seed, parts: away_from(
         30.0, 80.0, seed, parts
@@ -97,26 +97,26 @@ SCHEDULES: dict[str, Schedule] = {
     # Some requests and bells cannot be read.
     "a refusal passes for an outage": unreadable_calm,
     "one unreadable object stands for the store": unreadable_calm,
-    # A machine of another pool ends whatever it sees.
+    # A machine of another pool ends every host that it sees.
     "agents have the rights of every pool": forged_end,
     "a machine is believed about every host": forged_end,
-    # A member cancels the jobs of others, and writes a request that says nothing.
+    # A member cancels the jobs of others, and writes an invalid request.
     "a verb counts as the owner's of its target": meddling,
     "a request of nonsense passes for an outage": meddling,
-    # Each machine is poor for a while from its beginning.
+    # Each machine is poor for a while from its start.
     "what a machine cannot start is told as a failure": all_poor,
     "that a machine is at fault is not told": all_poor,
     # Jobs put links into their folders while they run.
     "output is kept through links": linked,
     "a report is read through links": linked,
     "an odd file ends the agent": looped,
-    # Each host is cut off for longer than its permit, while jobs run there.
+    # Each host is cut off for longer than its permit while jobs run there.
     "a host that is not listed is taken for gone": long_cut,
     "a silent host is taken for off": long_cut,
-    # A zone is sold out, and the create that was in doubt lands all the same.
+    # A zone is sold out, and the create that was in doubt still lands.
     "a machine that was refused is never looked for": made_late,
     "a list that lags is believed": old_lists,
-    # One host of a slice has a claim while the agent of the other never comes.
+    # One host of a slice has a claim while the agent of the other never starts.
     "a host of a slice is deleted by itself": mute_host,
     "a request that is kept is waited for without end": kept_for_ever,
     # All clocks go back ten days while jobs run.

@@ -1,4 +1,4 @@
-"""A few jobs of two projects on two machines: enough for a world that is about something else."""
+"""A few jobs of two projects on two machines: enough for a world with another subject."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OUTCOME = {
     "unwanted": "cancelled",
     "own": "succeeded",
 }
-"""How the job of each launch ends."""
+"""The outcome of the job of each launch."""
 
 
 def wishes() -> list[Wish]:
-    """Everything that users will ask."""
+    """Return everything that users will submit."""
     return [
         launch(0.0, "ann", "long", one(h100=4, runs_s=60.0)),
         launch(1.0, "ann", "short", one(h100=1, runs_s=15.0)),
@@ -57,7 +57,7 @@ def small(
     more: Sequence[Wish] = (),
     provider: type[SimProvider] = SimProvider,
 ) -> World:
-    """A world of these jobs and those of `more`; the former end as program and users say."""
+    """Return a world of these jobs and those of `more`; these end as programs and users say."""
     world = World(
         baton,
         quota=quota,
@@ -78,12 +78,12 @@ def small(
 
 def check_outcomes(world: World, *, may_be_lost: bool) -> None:
     """
-    Compare the final records of these jobs with what is expected of them.
+    Compare the final records of these jobs with the expected ones.
 
     Args:
-        world: Of the small scenario.
-        may_be_lost: Machines die too: three in a row make an end of a job, and a bastion that
-            cannot read the quota file at its very start refuses what is asked.
+        world: The world of the small scenario.
+        may_be_lost: Whether machines die too: three in a row end a job, and a bastion that cannot
+            read the quota file at its very start refuses requests.
     """
     refused = {wish.name for wish in world.wishes if _is_refused_for_want_of_quota(wish)}
     found = {}

@@ -1,4 +1,4 @@
-"""`SimStore`: the bucket as one actor reaches it, and what is told of each write."""
+"""`SimStore`: the bucket as one actor reaches it, and the notification of each write."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.simulation.rights import Rights
 
 class SimStore:
     """
-    Another store, every call of which is a step of the running actor.
+    Wraps a store: every call is a step of the running actor.
 
     Args:
         rights: Which user may do what; None: everything.
-        wrote: Told the operation, key and bytes of every write that landed, when it lands.
+        wrote: Called with the operation, key and bytes of every write when it lands.
     """
 
     def __init__(

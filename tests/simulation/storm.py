@@ -1,4 +1,4 @@
-"""The world that most others are made from: two projects on two machines, in a storm or without."""
+"""The world on which most others are based: two projects on two machines, perhaps in a storm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ boot = 10
 """
 
 HARDNESS = (0.5, 1.0, 2.0, 4.0)
-"""How many times as hard as `Rates` a storm blows."""
+"""The strengths of a storm, as multiples of `Rates`."""
 
 
 def plain(
@@ -50,7 +50,7 @@ def plain(
     bastions: int = 1,
     has_lease: bool = True,
 ) -> World:
-    """A world in which nothing goes wrong but `fates`: which actor goes first is left to chance."""
+    """Return a world without faults except `fates`: only the order of actors is random."""
     return World(
         Baton(seed),
         quota=QUOTA,
@@ -72,14 +72,14 @@ def storm(
     bastions: tuple[int, ...] = (1, 2),
 ) -> World:
     """
-    A world in a storm of its seed, which also says how hard it blows and whether there is a lease.
+    Return a world in a storm of its seed, which also determines its strength and the lease.
 
     Args:
-        seed: Everything left to chance follows from it.
-        wishes: What users ask.
+        seed: Determines everything that is random.
+        wishes: What users submit.
         parts: What bastions and agents are made of.
-        fates: What goes wrong, in place of the storm.
-        bastions: How many there may be, each as likely.
+        fates: The faults, in place of the storm.
+        bastions: How many there may be, each number as likely.
     """
     baton = Baton(seed)
     rates = Rates().times(baton.chance.choice(HARDNESS))

@@ -13,12 +13,12 @@ from tests.simulation.world import World
 
 
 def sweeps(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
-    """The scenario in a storm, or with other `fates`."""
+    """Return the scenario in a storm, or with other `fates`."""
     return storm(seed, wishes(), parts, fates=fates)
 
 
 def wishes() -> list[Wish]:
-    """Everything that users will ask."""
+    """Return everything that users will submit."""
     return [
         _array(0.0, "ann", "wide", "0-23", runs_s=25.0),
         _array(5.0, "ann", "narrow", "0-9%2", runs_s=8.0, codes="1 0", retries=1),

@@ -1,7 +1,7 @@
 """
-What must hold of arrays: every task is in one place at every commit, and ends exactly once.
+What must hold for arrays: every task is in one place at every commit, and ends exactly once.
 
-It reads committed roots and final records, and knows nothing of how the leader moves a task.
+It reads committed roots and final records, and does not know how the leader moves a task.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Tasks:
 
     Args:
         store: The bucket, read without the actors' knowledge.
-        fail: Takes the name of the broken invariant and what was seen.
+        fail: Called with the name of the broken invariant and what was seen.
     """
 
     def __init__(self, store: MemoryStore, fail: Callable[[str, str], None]) -> None:
@@ -36,7 +36,7 @@ class Tasks:
         """By array: the tasks that ever had a record."""
 
     def check(self, root: Root, before: Root | None) -> None:
-        """Look at a commit, after `before`."""
+        """Check a commit that follows `before`."""
         for job in root.jobs.values():
             if job.task is None:
                 continue

@@ -1,13 +1,13 @@
 """
 Machines that admins close, that their cloud takes back, and whose agents die beside them.
 
-`spot` is a cloud, which vouches for its machines: one is announced to be taken and is gone when it
-said so, another vanishes without a word, and of a third only the agent dies, so that nothing but
-its silence tells. `tended` are hosts of one's own, which no provider vouches for: they are cut off,
-and their agents die. In both an admin cordons, drains and opens machines at any time.
+`spot` is a cloud that vouches for its machines. One machine is announced to be taken and gone at
+that time, another disappears without notice, and of a third only the agent dies, so only its
+silence shows it. `tended` are your own hosts, for which no provider vouches: they are cut off, and
+their agents die. In both, an admin cordons, drains and opens machines at any time.
 
-Nothing is ever placed on a machine that was cordoned by then. In the end every job has ended as its
-program and its users say, and no machine is left.
+Nothing is ever placed on a machine that was cordoned by then. In the end every job has the outcome
+that its program and its users determine, and no machine is left.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from tests.simulation.small import small
 from tests.simulation.world import World
 
 LAST_S = 120.0
-"""Until then machines are closed, taken and silenced: most jobs run by then."""
+"""Machines are closed, taken and silenced until then: most jobs run by then."""
 PATIENT_S = 12_000.0
-"""Silence costs a machine after an hour, and a job may meet it three times."""
+"""A silent machine is given up after an hour, and a job may meet that three times."""
 NOTICE_S = {"gce": 30.0, "ec2": 120.0}
 _HEARTBEAT_S = 300.0
 
 
 class SimMetadata:
-    """The metadata server of a simulated machine, which does not answer now and then."""
+    """The metadata server of a simulated machine, which fails to answer now and then."""
 
     def __init__(self, baton: Baton, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -60,7 +60,7 @@ class SimMetadata:
         return self._says.get(name, "")
 
     def announce(self) -> None:
-        """Say that the machine is taken, at the end of its notice."""
+        """Announce that the machine is taken at the end of its notice."""
         if self.cloud == "gce":
             self._says["instance/preempted"] = "TRUE"
             return
@@ -70,7 +70,7 @@ class SimMetadata:
         self._says["spot/instance-action"] = said
 
     def recommend(self) -> None:
-        """Say that the machine is likely to be taken."""
+        """Announce that the machine is likely to be taken."""
         if self.cloud == "ec2":
             self._says["events/recommendations/rebalance"] = json.dumps({"noticeTime": "now"})
 
@@ -86,7 +86,7 @@ class SimSpot(SimCloud):
         super()._booted(machine)
 
     def take(self, *, is_announced: bool) -> None:
-        """Take a machine back: after its notice, or at once."""
+        """Take a machine back: after its notice, or immediately."""
         machine = self._any()
         if machine is None or not isinstance(machine.metadata, SimMetadata):
             return
@@ -98,13 +98,13 @@ class SimSpot(SimCloud):
         self._baton.later(NOTICE_S[self.cloud], partial(_die, machine))
 
     def warn(self) -> None:
-        """Recommend to leave a machine, which stays all the same."""
+        """Recommend leaving a machine, which stays nevertheless."""
         machine = self._any()
         if machine is not None and isinstance(machine.metadata, SimMetadata):
             machine.metadata.recommend()
 
     def silence(self) -> None:
-        """Kill the agent of a machine for good; its keeper and its processes live on."""
+        """Kill the agent of a machine permanently; its keeper and its processes live on."""
         machine = self._any()
         if machine is not None:
             machine.note("agent dies for good")
@@ -117,7 +117,7 @@ class SimSpot(SimCloud):
 
 
 def spot(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario on spot machines, with an admin at work; half of the seeds in a storm."""
+    """Return the small scenario on spot machines with an active admin; half of the seeds storm."""
     baton = Baton(seed)
     chance = baton.chance
     fates = Storm(chance, Rates(), spared=(*USERS, ADMIN)) if chance.random() < 0.5 else None
@@ -135,7 +135,7 @@ def spot(seed: int, parts: Parts = SOUND) -> World:
 
 
 def tended(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario on hosts that are cut off and closed; half of the seeds in a storm."""
+    """Return the small scenario on hosts that are cut off and closed; half of the seeds storm."""
     baton = Baton(seed)
     chance = baton.chance
     cut = CutOff(baton, "Network is unreachable")
@@ -148,7 +148,7 @@ def tended(seed: int, parts: Parts = SOUND) -> World:
 
 
 def killed_amid_spot(seed: int, fates: Fates) -> World:
-    """The small scenario on spot machines, of which one is taken and one vanishes."""
+    """Return the small scenario on spot machines, of which one is taken and one disappears."""
     baton = Baton(seed)
     world = small(baton, fates=fates, config=CLOUD_CONFIG, provider=SimSpot, machines=4)
     cloud = world.provider
@@ -159,7 +159,7 @@ def killed_amid_spot(seed: int, fates: Fates) -> World:
 
 
 def forsaken(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario on spot machines; while the long job runs, its agent dies for good."""
+    """Return the small scenario on spot machines; the agent of the long job dies permanently."""
     baton = Baton(seed)
     world = small(baton, parts, config=CLOUD_CONFIG, provider=SimSpot, machines=4)
     cloud = world.provider
@@ -170,7 +170,7 @@ def forsaken(seed: int, parts: Parts = SOUND) -> World:
 
 
 def closed(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario, in which every machine is cordoned before the gang is asked for."""
+    """Return the small scenario in which every machine is cordoned before the gang is submitted."""
     baton = Baton(seed)
     asks = _Asks()
     world = small(
@@ -186,13 +186,13 @@ def closed(seed: int, parts: Parts = SOUND) -> World:
 
 
 class _Asks:
-    """What an admin asks of machines that there are when it is asked."""
+    """What an admin requests of the machines that exist at that time."""
 
     def __init__(self) -> None:
         self.root: Callable[[], Root | None] = lambda: None
 
     def wish(self, at_s: float, verb: str, most: int, deadline_s: float | None = None) -> Wish:
-        """Ask for `verb` of up to so many machines; of none, for nothing."""
+        """Return a request of `verb` for up to that many machines; for none, it does nothing."""
 
         def body(_: dict[str, Answer]) -> Body | None:
             root = self.root()
@@ -219,7 +219,7 @@ def _world(baton: Baton, parts: Parts, *, fates: Fates | None, **more: Any) -> W
         )
         for _ in range(chance.randint(1, 5))
     ]
-    # What is closed for ever could hold a job for ever, where no other machine may be made.
+    # A permanently closed machine could hold a job forever if no other machine may be created.
     wishes.append(asks.wish(LAST_S + 100.0, "uncordon", 100))
     world = small(baton, parts, fates=fates, more=wishes, **more)
     world.limit_s = PATIENT_S

@@ -32,12 +32,12 @@ def test_invariants_hold_where_machines_are_taken_and_closed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(OTHERS))
 def test_invariants_hold_where_hosts_are_closed(seed: int) -> None:
-    """Hosts of one's own are cut off while admins cordon, drain and open them."""
+    """Your own hosts are cut off while admins cordon, drain and open them."""
     tended(seed).run()
 
 
 def test_a_machine_whose_agent_is_dead_is_given_up() -> None:
-    """Nothing but silence tells it: after an hour its job runs elsewhere, and it is deleted."""
+    """Only its silence shows it: after an hour its job runs elsewhere, and it is deleted."""
     world = forsaken(1)
     world.run()
     assert world.baton.now > MUTE_S
@@ -46,7 +46,7 @@ def test_a_machine_whose_agent_is_dead_is_given_up() -> None:
 
 
 def test_a_gang_waits_until_its_machines_are_opened() -> None:
-    """What is cordoned before it is asked for gets none of it."""
+    """A gang that is submitted later gets none of a cordoned machine."""
     world = closed(1)
     world.run()
     assert world.baton.now > 60.0
@@ -69,7 +69,7 @@ DEATHS = (Fate.CRASH_BEFORE, Fate.CRASH_AFTER, Fate.UNANSWERED)
 def test_a_bastion_may_die_at_every_call_of_a_provider(
     kind: str, operation: str, fate: Fate
 ) -> None:
-    """The next one asks again by the same name, and nothing is made twice or left."""
+    """The next one requests the same name again, and nothing is created twice or left over."""
     chosen = Choice("north", operation, "", fate, nth=1)
     KILLED[kind](1, chosen).run()
     assert chosen.is_met
@@ -80,7 +80,7 @@ def test_a_bastion_may_die_at_every_call_of_a_provider(
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("kind", KILLED)
 def test_a_bastion_may_die_at_any_later_call(kind: str, operation: str, fate: Fate) -> None:
-    """The same for the first thirty calls, each of another run; some runs have fewer."""
+    """The same holds for the first thirty calls, each in a separate run; some runs have fewer."""
     met = 0
     for nth in range(1, 31):
         chosen = Choice("north", operation, "", fate, nth=nth)
@@ -92,7 +92,7 @@ def test_a_bastion_may_die_at_any_later_call(kind: str, operation: str, fate: Fa
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_in_many_clouds(first: int) -> None:
-    """The same for many clouds of each kind."""
+    """The same holds for many clouds of each kind."""
     for seed in range(first, first + PORTION):
         clouds(seed).run()
         queues(seed).run()

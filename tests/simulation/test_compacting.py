@@ -1,4 +1,4 @@
-"""Compactions that are killed at any point lose no row of the record and double none."""
+"""Compactions that are killed at any point lose no row of the record and duplicate none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.prove  # the quick suite kills compactions in tests/bas
 
 
 def deaths(seed: int) -> int:
-    """Compactions that died in one run, in which days were closed."""
+    """Return the compactions that died in one run in which days were closed."""
     world = compacting(seed)
     world.run()
     assert days_closed(world) >= 3
@@ -24,12 +24,12 @@ def deaths(seed: int) -> int:
 
 
 def test_killed_at_any_write_the_record_is_whole() -> None:
-    """Two programs that compact at once and die at their writes leave every row once."""
+    """Two programs that compact concurrently and die at their writes leave every row once."""
     assert deaths(0)
 
 
 def test_a_compaction_that_trusts_its_furthest_table_is_detected() -> None:
-    """Without its safeguard a compaction that was killed loses rows of one table."""
+    """Without its safeguard, a compaction that was killed loses rows of one table."""
     with pytest.raises(SimulationError) as caught:
         for seed in range(5):
             compacting(seed, TrustsItsFurthestTable).run()
@@ -38,5 +38,5 @@ def test_a_compaction_that_trusts_its_furthest_table_is_detected() -> None:
 
 @pytest.mark.parametrize("seed", range(1, 40, 3))
 def test_killed_at_any_write_in_any_order_the_record_is_whole(seed: int) -> None:
-    """The same on many seeds: other jobs, orders, deaths and days; in few runs none dies."""
+    """The same holds for many seeds: other jobs, orders, deaths and days; few have no death."""
     assert sum(map(deaths, range(seed, seed + 3)))

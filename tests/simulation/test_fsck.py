@@ -63,5 +63,5 @@ def test_the_bucket_is_whole_after_a_storm(kind: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(200))
 def test_the_bucket_is_whole_after_many_storms(seed: int) -> None:
-    """The same for many seeds."""
+    """The same holds for many seeds."""
     assert broken(list(WORLDS.values())[seed % len(WORLDS)](seed, SOUND)) == []

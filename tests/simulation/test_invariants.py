@@ -27,7 +27,7 @@ from tests.simulation.webhooks import SimWebhooks
 
 @cache
 def busy_root() -> Root:
-    """A root of the scenario with four running jobs at least and one that waits."""
+    """Return a root of the scenario with at least four running jobs and one waiting job."""
     world = calm(0)
     found: list[Root] = []
     tell = world.invariants.wrote
@@ -46,7 +46,7 @@ def busy_root() -> Root:
 
 
 class Eye:
-    """The checks by themselves; `broken` has the names of the broken invariants."""
+    """The checks alone; `broken` has the names of the broken invariants."""
 
     def __init__(self) -> None:
         baton = Baton(0)
@@ -71,28 +71,28 @@ class Eye:
         )
 
     def see(self, root: Root) -> None:
-        """Let `root` be committed."""
+        """Commit `root`."""
         self.checks.wrote("swap", layout.ROOT, self._writer.encoded(root))
 
 
 def following(root: Root, **changes: Any) -> Root:
-    """The root of the next commit."""
+    """Return the root of the next commit."""
     changed = replace(root, seq=root.seq + 1, write_id="next", prev_write_id=root.write_id)
     return replace(changed, **changes)
 
 
 def with_job(root: Root, job: JobRecord) -> Root:
-    """The next root, with `job` in place of what it was."""
+    """Return the next root, with `job` in place of its earlier state."""
     return following(root, jobs={**root.jobs, job.id: job})
 
 
 def running(root: Root) -> list[JobRecord]:
-    """Jobs that run."""
+    """Return running jobs."""
     return [job for job in root.jobs.values() if job.phase is Phase.RUNNING]
 
 
 def placed(job: JobRecord, place: HostPlace) -> JobRecord:
-    """`job`, with its first host elsewhere."""
+    """Return `job` with its first host elsewhere."""
     assert job.attempt is not None
     first = replace(job.attempt.placement[0], hosts=(place,))
     attempt = replace(job.attempt, placement=(first, *job.attempt.placement[1:]))
@@ -137,13 +137,13 @@ def ends_a_job(root: Root) -> Root:
 
 
 def jumps_two_attempts(root: Root) -> Root:
-    """Two attempts begin in one commit."""
+    """Two attempts start in one commit."""
     job = running(root)[0]
     return with_job(root, replace(job, attempts=job.attempts + 2))
 
 
 def stops_what_it_admits(root: Root) -> Root:
-    """An attempt is stopped by the commit that begins it."""
+    """An attempt is stopped by the commit that starts it."""
     job = next(job for job in root.jobs.values() if job.phase is Phase.QUEUED)
     attempt = replace(running(root)[0].attempt, nonce="new")  # type: ignore[type-var]
     return with_job(
@@ -152,7 +152,7 @@ def stops_what_it_admits(root: Root) -> Root:
 
 
 def overfills_a_machine(root: Root) -> Root:
-    """A plan puts more on a machine than it has, though every index is free."""
+    """A plan puts more on a machine than it has, although every index is free."""
     job = next(job for job in root.jobs.values() if job.phase is Phase.QUEUED)
     attempt = running(root)[0].attempt
     assert attempt is not None
@@ -196,7 +196,7 @@ def test_a_breach_is_seen_by_its_invariant(breach: Callable[[Root], Root]) -> No
 
 
 def test_a_sound_commit_breaks_nothing() -> None:
-    """The same state once more, under the next number, is no breach."""
+    """The same state under the next number is no breach."""
     eye, root = Eye(), busy_root()
     eye.see(root)
     eye.see(following(root))
@@ -204,7 +204,7 @@ def test_a_sound_commit_breaks_nothing() -> None:
 
 
 def test_a_placement_on_a_closed_machine_is_seen() -> None:
-    """A new attempt on a machine that was cordoned before is a breach; one that runs on is none."""
+    """A new attempt on a machine that was already cordoned is a breach; a running one is not."""
     root = busy_root()
     job = running(root)[0]
     assert job.attempt is not None
@@ -222,7 +222,7 @@ def test_a_placement_on_a_closed_machine_is_seen() -> None:
 
 
 def test_an_end_is_final() -> None:
-    """A job that is done goes nowhere else."""
+    """A job that is done never changes its phase."""
     eye, root = Eye(), busy_root()
     eye.see(root)
     done = ends_a_job(root)
@@ -234,7 +234,7 @@ def test_an_end_is_final() -> None:
 
 
 def test_a_cancelled_job_is_never_admitted() -> None:
-    """An attempt that begins after the commit of a cancel is a breach."""
+    """An attempt that starts after the commit of a cancel is a breach."""
     eye, root = Eye(), busy_root()
     waiting = next(job for job in root.jobs.values() if job.phase is Phase.QUEUED)
     cancelled = with_job(root, replace(waiting, cancelled_by="ann"))
@@ -272,7 +272,7 @@ def test_events_leave_root_for_a_written_segment(stored: bytes | None, broken: b
 
 
 def test_missing_logs_are_seen() -> None:
-    """A result while bytes named in `end` are not in the bucket is a breach."""
+    """A result is a breach while bytes named in `end` are not in the bucket."""
     world = calm(0)
     world.run()
     checks, bucket = world.invariants, world.bucket

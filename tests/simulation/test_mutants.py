@@ -43,6 +43,6 @@ def test_the_schedules_are_harmless_to_the_sound_product(name: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_detected_in_any_order_of_actors(name: str) -> None:
-    """The schedule detects it, not the luck of one seed: so every seed does."""
+    """The schedule detects it, not a lucky seed: every seed does."""
     unseen = [seed for seed in SEEDS if breach(name, seed) not in NAMES]
     assert unseen == []

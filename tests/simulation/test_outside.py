@@ -34,12 +34,12 @@ WORLDS: tuple[Callable[[int, Parts], World], ...] = (
 def test_invariants_hold_against_the_outside(
     world: Callable[[int, Parts], World], seed: int
 ) -> None:
-    """Whatever happens to the bucket, no invariant breaks and honest jobs end as they should."""
+    """Whatever happens to the bucket, no invariant breaks and honest jobs end correctly."""
     world(seed, SOUND).run()
 
 
 def test_want_of_memory_costs_no_job() -> None:
-    """Every machine in turn can make no process, after it told of a start: no job is lost by it."""
+    """Each machine in turn can create no process after it reported a start: no job is lost."""
     all_poor(38, SOUND).run()
 
 
@@ -49,6 +49,6 @@ def test_want_of_memory_costs_no_job() -> None:
 def test_invariants_hold_against_much_of_the_outside(
     world: Callable[[int, Parts], World], first: int
 ) -> None:
-    """The same for many seeds of each world."""
+    """The same holds for many seeds of each world."""
     for seed in range(first, first + PORTION):
         world(seed, SOUND).run()

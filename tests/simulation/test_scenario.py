@@ -35,7 +35,7 @@ def recorded_in_root(world: World) -> Counter[str]:
 
 
 def recorded_in_results(world: World) -> Counter[str]:
-    """How many final records of each kind are of jobs that succeeded at their first attempt."""
+    """Return how many final records of each kind are of jobs that succeeded the first time."""
     found: Counter[str] = Counter()
     for result in results(world).values():
         last = result.past[-1] if result.past else None
@@ -48,7 +48,7 @@ def recorded_in_results(world: World) -> Counter[str]:
 
 
 def test_without_faults_every_job_ends_as_it_should() -> None:
-    """Each of the twenty jobs has the outcome that its program and its users gave it."""
+    """Each of the twenty jobs has the outcome that its program and its users determine."""
     world = calm(0)
     world.run()
     outcomes = {name: result.outcome for name, result in results(world).items()}
@@ -82,7 +82,7 @@ def test_invariants_hold_in_storms(seed: int) -> None:
     """
     Whatever crashes, stalls, dies or answers late, no invariant breaks and every job ends.
 
-    And every run that counts for estimates is recorded, once.
+    Every run that counts for estimates is recorded once.
     """
     world = stormy(seed)
     world.run()
@@ -91,7 +91,7 @@ def test_invariants_hold_in_storms(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(STORMS // 2))
 def test_invariants_hold_in_the_wild(seed: int) -> None:
-    """The same for launches, verbs and quota edits that are drawn at random."""
+    """The same holds for random launches, verbs and quota edits."""
     wild(seed).run()
 
 
@@ -150,7 +150,7 @@ def test_a_leader_of_chains_may_die_at_some_operations(nth: int, fate: Fate) -> 
 
 
 def test_without_faults_watched_jobs_end_as_they_should() -> None:
-    """Hangs fail, held jobs keep their failure, new limits hold, clean-ups change no outcome."""
+    """Hangs fail, held jobs keep their failure, new limits apply, clean-ups change no outcome."""
     world = watched(0, fates=Calm())
     world.run()
     found = results(world)
@@ -176,7 +176,7 @@ def test_invariants_hold_for_watched_jobs(seed: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_for_many_watched_jobs(first: int) -> None:
-    """The same for many storms over jobs that hang, are held or clean up."""
+    """The same holds for many storms over jobs that hang, are held or clean up."""
     for seed in range(first, first + PORTION):
         watched(seed).run()
 
@@ -184,7 +184,7 @@ def test_invariants_hold_for_many_watched_jobs(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_for_many_chains(first: int) -> None:
-    """The same for many storms over jobs that wait for others."""
+    """The same holds for many storms over jobs that wait for others."""
     for seed in range(first, first + PORTION):
         chains(seed).run()
 
@@ -198,7 +198,7 @@ def test_one_bad_object_harms_only_itself(seed: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE, PORTION))
 def test_invariants_hold_in_many_storms(first: int) -> None:
-    """The same for many seeds."""
+    """The same holds for many seeds."""
     for seed in range(first, first + PORTION):
         stormy(seed).run()
 
@@ -206,7 +206,7 @@ def test_invariants_hold_in_many_storms(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_in_many_duels(first: int) -> None:
-    """The same for many duels without a lease, and as many comings and goings."""
+    """The same holds for many duels without a lease, and many worlds where machines come and go."""
     for seed in range(first, first + PORTION):
         duel(seed).run()
         comings(seed).run()
@@ -215,7 +215,7 @@ def test_invariants_hold_in_many_duels(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 2, PORTION))
 def test_invariants_hold_in_many_wilds(first: int) -> None:
-    """The same for many random workloads, storms over slices, and worlds of spoilt objects."""
+    """The same holds for many random workloads, storms over slices, and spoilt objects."""
     for seed in range(first, first + PORTION):
         wild(seed).run()
         slices(seed).run()
@@ -232,9 +232,9 @@ def test_a_leader_may_die_at_any_operation(
     load: Callable[..., World], first: int, fate: Fate
 ) -> None:
     """
-    A crash between any two of the leader's first 1,000 operations; of chains, 500.
+    The leader crashes between any two of its first 1,000 operations; of chains, 500.
 
-    After one is before the next, so every other one is enough.
+    A crash after one operation is a crash before the next, so every other one is enough.
     """
     for nth in range(first, first + 50, 2):
         load(1, fates=Choice("north", "", "", fate, nth=nth)).run()
@@ -242,7 +242,7 @@ def test_a_leader_may_die_at_any_operation(
 
 @pytest.mark.parametrize("world", ["stormy", "hostile"])
 def test_a_seed_replays_in_every_process(world: str) -> None:
-    """The order of sets and of hashes, which differs from process to process, decides nothing."""
+    """The order of sets and hashes, which differs between processes, has no influence."""
     digests = set()
     for hash_seed in ("1", "2", "3"):
         ran = subprocess.run(

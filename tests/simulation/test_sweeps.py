@@ -32,7 +32,7 @@ def test_without_faults_every_task_ends_as_it_should() -> None:
 
 @pytest.mark.parametrize("seed", range(OTHERS))
 def test_invariants_hold_for_arrays(seed: int) -> None:
-    """No task is lost, none is in two places, whatever crashes at the moment of an admission."""
+    """No task is lost and none is in two places, whatever crashes at the moment of an admission."""
     sweeps(seed).run()
 
 
@@ -46,7 +46,7 @@ def test_a_leader_of_arrays_may_die_at_some_operations(nth: int, fate: Fate) -> 
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_for_many_arrays(first: int) -> None:
-    """The same for many storms over arrays."""
+    """The same holds for many storms over arrays."""
     for seed in range(first, first + PORTION):
         sweeps(seed).run()
 
@@ -55,6 +55,6 @@ def test_invariants_hold_for_many_arrays(first: int) -> None:
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
 @pytest.mark.parametrize("first", range(1, 501, 50))
 def test_a_leader_of_arrays_may_die_at_any_operation(first: int, fate: Fate) -> None:
-    """The same between any two of the first 500 operations of a leader of arrays."""
+    """The same holds between any two of the first 500 operations of a leader of arrays."""
     for nth in range(first, first + 50, 2):
         sweeps(1, fates=Choice("north", "", "", fate, nth=nth)).run()

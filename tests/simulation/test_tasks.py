@@ -34,13 +34,13 @@ ONE_RUNS = taken(NEW, 0)
 
 
 def job(index: int, **changes: Any) -> JobRecord:
-    """A task that runs."""
+    """Return a running task."""
     one = replace(NEW.task(index), phase=Phase.RUNNING, attempts=1)
     return replace(one, **changes)
 
 
 def root(array: ArrayRecord | None, *jobs: JobRecord) -> Root:
-    """A root that holds these."""
+    """Return a root with these jobs."""
     arrays: Mapping[str, ArrayRecord] = {} if array is None else {ARRAY: array}
     return Root(
         epoch=1, seq=1, now=0.0, write_id="w", jobs={each.id: each for each in jobs}, arrays=arrays
@@ -79,7 +79,7 @@ def broken(*roots: Root, prepare: Callable[[MemoryStore], None] | None = None) -
 
 
 def ended() -> ArrayRecord:
-    """The array once all four tasks have succeeded."""
+    """Return the array once all four tasks have succeeded."""
     array = NEW
     for index in range(4):
         array = task_over(array, index, DONE, 1.0)
@@ -87,7 +87,7 @@ def ended() -> ArrayRecord:
 
 
 def written(store: MemoryStore) -> None:
-    """The final records of an array of which task 0 alone ran."""
+    """Write the final records of an array of which only task 0 ran."""
     record(store, ARRAY, "cancelled", _ENDED)
     record(store, task_id(ARRAY, 0), "succeeded", {})
 

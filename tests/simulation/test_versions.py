@@ -13,7 +13,7 @@ from tests.simulation.versions import Careless, mixed
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_older_bastion_waits_for_the_winner_of_a_claim(seed: int) -> None:
-    """It concludes nothing from a claim of a newer version; upgraded, it ends all in one try."""
+    """It concludes nothing from a newer claim; once upgraded, it ends all in one try."""
     world = mixed(seed)
     world.run()
     found = results(world)

@@ -1,8 +1,8 @@
 """
-Objects that a store lists and does not give, or that hold more than it lists.
+Objects that a store lists but does not return, or that are larger than listed.
 
-Some bells of honest agents become so, and requests that lie beside those of honest users. What must
-hold: each is set aside after three turns, and every honest request is answered in time.
+Some bells of honest agents become unreadable, and so do requests beside those of honest users. Each
+must be set aside after three turns, and every honest request must be answered in time.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tests.simulation.small import small
 from tests.simulation.world import World
 
 SHARE = 0.15
-"""Of bells that cannot be read."""
+"""Fraction of bells that cannot be read."""
 PLACED = (1, 6)
 """Requests that cannot be read."""
 LAST_S = 120.0
 ANSWER_S = 60.0
-"""Within which every request is answered where nothing else goes wrong: some turns, a commit."""
+"""The time in which every request is answered without other faults: some turns, a commit."""
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VERBS = ("launch", "cancel", "hold", "release", "update", "follow")
 
 
 class Unreadable(Wrapped):
     """
-    Another store, which does not give some of its objects.
+    Wraps a store that does not return some of its objects.
 
     Args:
-        share: Of bells to which this happens when they are created.
+        share: Fraction of bells that become unreadable when they are created.
     """
 
     def __init__(self, store: ObjectStore, chance: random.Random, *, share: float) -> None:
@@ -49,12 +49,12 @@ class Unreadable(Wrapped):
         self._share = share
         self.refused: set[str] = set()
         self.grown: set[str] = set()
-        """Keys of objects that hold more than is listed."""
+        """Keys of objects that are larger than listed."""
         self.reads: Counter[str] = Counter()
         """How often each such object was read."""
 
     def spoil(self, key: str) -> None:
-        """Let the object at `key` be one of them from now on."""
+        """Make the object at `key` unreadable from now on."""
         (self.refused if self._chance.random() < 0.7 else self.grown).add(key)
 
     def read(
@@ -78,7 +78,7 @@ class Unreadable(Wrapped):
 
 
 def unreadable(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario among such objects, half of the seeds in a storm."""
+    """Return the small scenario among such objects; half of the seeds in a storm."""
     baton = Baton(seed)
     if baton.chance.random() < 0.5:
         return _unreadable(baton, parts, None)
@@ -86,7 +86,7 @@ def unreadable(seed: int, parts: Parts = SOUND) -> World:
 
 
 def unreadable_calm(seed: int, parts: Parts = SOUND) -> World:
-    """The small scenario among such objects, where nothing else goes wrong."""
+    """Return the small scenario among such objects, without other faults."""
     return _unreadable(Baton(seed), parts, None)
 
 
@@ -109,7 +109,7 @@ def _unreadable(baton: Baton, parts: Parts, fates: Fates | None) -> World:
 
 
 def _place(world: World, odd: Unreadable, *, is_plain: bool = False) -> None:
-    """Put a request of another time, refused unread, or a plain one, which is to be read."""
+    """Put a request of another time, refused unread, or an ordinary one, which must be read."""
     chance = world.baton.chance
     ulid = "01" + "".join(chance.choice(_ALPHABET) for _ in range(24))
     if is_plain or chance.random() < 0.5:
@@ -126,12 +126,12 @@ def _place(world: World, odd: Unreadable, *, is_plain: bool = False) -> None:
 
 def _check_turns(world: World, odd: Unreadable) -> None:
     for key, times in odd.reads.items():
-        if times > REFUSED_TURNS + 1:  # one that can be told apart is read once more, to be kept
+        if times > REFUSED_TURNS + 1:  # one that can be identified is read once more, to be kept
             world.baton.fail(SET_ASIDE, f"{key} was read {times} times")
 
 
 def _check_answers(world: World) -> None:
-    """Each user asks for one thing after the other, and each is answered in time."""
+    """Each user sends one request after the other, and each is answered in time."""
     since: dict[str, float] = {}
     for wish in world.wishes:
         if wish.asked is None:

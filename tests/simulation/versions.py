@@ -1,8 +1,8 @@
 """
 Agents of a newer version under a bastion of an older one, which is upgraded after a while.
 
-The newer version's claims are of schema 2, and it tells of them in a bell that the older one cannot
-read. Until its upgrade the bastion sees that the claim is taken, and not by what.
+The newer version's claims have schema 2, and it reports them in a bell that the older one cannot
+read. Until its upgrade, the bastion sees that the claim is taken, but not by which agent.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.simulation.storm import plain
 from tests.simulation.world import World
 
 UPGRADED_S = 150.0
-"""When the bastion is upgraded: long after the first jobs have begun, and been cancelled."""
+"""When the bastion is upgraded: long after the first jobs have started, and been cancelled."""
 
 
 class NewerAgent(Wrapped):
-    """Writes claims of schema 2, and reads them; tells of them in bells of schema 2."""
+    """Writes and reads claims of schema 2; reports them in bells of schema 2."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -39,7 +39,7 @@ class NewerAgent(Wrapped):
 
 
 class Upgraded(Wrapped):
-    """Understands claims of schema 2 from the upgrade on; until then they read as they are."""
+    """Understands claims of schema 2 from the upgrade on; until then, does not decode them."""
 
     is_upgraded = False
 
@@ -52,7 +52,7 @@ class Upgraded(Wrapped):
 
 
 class Careless(Upgraded):
-    """Takes what a newer version wrote for no claim, until the upgrade: as if it were spoilt."""
+    """Until the upgrade, treats what a newer version wrote as spoilt, and so as no claim."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -65,7 +65,7 @@ class Careless(Upgraded):
 
 
 def understood(found: Object | None) -> Object | None:
-    """`found` as the newer version reads it."""
+    """Return `found` as the newer version reads it."""
     if found is None or _schema(found) != 2:
         return found
     data = _of_schema(found.data, 1)
@@ -73,7 +73,7 @@ def understood(found: Object | None) -> Object | None:
 
 
 def mixed(seed: int, kind: type[Upgraded] = Upgraded, *, fates: Fates | None = None) -> World:
-    """The world of one bastion, which `kind` says how it reads until it is upgraded."""
+    """Return the world of one bastion; `kind` determines how it reads until its upgrade."""
     made: list[Upgraded] = []
 
     def of_bastion(store: ObjectStore) -> Upgraded:

@@ -1,4 +1,4 @@
-"""Jobs that hang, that are kept to be looked at, that clean up, and that get another limit."""
+"""Jobs that hang, that are held for inspection, that clean up, and that get another limit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ FOR_EVER_S = 1e9
 
 
 def watched(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
-    """The scenario in a storm, or with other `fates`."""
+    """Return the scenario in a storm, or with other `fates`."""
     return storm(seed, wishes(), parts, fates=fates)
 
 
 def wishes() -> list[Wish]:
-    """Everything that users will ask; `own` reclaims what the kept ones of blue have borrowed."""
+    """Return everything that users will submit; `own` reclaims what blue's held jobs borrowed."""
     asked = [
         _one(0.0, "ann", "hung", runs_s=FOR_EVER_S, idle_timeout=20.0),
         _one(1.0, "ann", "hung-twice", runs_s=FOR_EVER_S, idle_timeout=15.0, retries=1),

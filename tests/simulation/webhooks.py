@@ -1,4 +1,4 @@
-"""Webhooks of the simulated world: they take what they are sent, unless fate has it otherwise."""
+"""Webhooks of the simulated world: they accept what they are sent, unless fate prevents it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.simulation.port import Port
 
 
 class SimWebhooks:
-    """All outside that is told anything."""
+    """All outside receivers of notifications."""
 
     def __init__(self, baton: Baton, fates: Fates) -> None:
         self._port = Port(baton, fates, DeliveryError)
         self.taken: Counter[str] = Counter()
-        """How often each notification was taken, by its id."""
+        """How often each notification was accepted, by its id."""
 
     def send(self, webhook: Webhook, body: bytes, identity: str) -> None:
-        """Take it, as one step of the running actor."""
+        """Accept it, as one step of the running actor."""
 
         def work() -> None:
             self.taken[identity] += 1

@@ -1,8 +1,8 @@
 """
-The wild: launches, verbs and quota edits drawn at random, on three machines, in any storm.
+The wild: random launches, verbs and quota edits, on three machines, in any storm.
 
-What is drawn is such that everything can end: every gang fits on the empty pool (sizes are powers
-of two), what is held is released later, and the last quota file is the first.
+Everything that is drawn can end: every gang fits on the empty pool (sizes are powers of two), held
+jobs are released later, and the last quota file is the first.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tests.simulation.world import World
 MACHINES = 3
 LAUNCHES = 16
 LAST_S = 200.0
-"""By when everything was asked for."""
+"""The time by which everything was submitted."""
 RELEASED_S = LAST_S + 300.0
-"""When what is held is released: long after the last quota file, which is read once a minute."""
+"""When held jobs are released: long after the last quota file, which is read once per minute."""
 
 _QUOTA = QUOTA.replace("h100 = 16", f"h100 = {8 * MACHINES}", 1)
 _CONFIG = CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}").replace(
@@ -42,11 +42,11 @@ _EDITS = (
     _QUOTA.replace('red = ["cat"]', 'red = ["dan"]'),
     _QUOTA.replace("h100 = 24", "h100 = 16"),
 )
-"""Texts that stand for a while: broken, cut, a member less, a smaller pool."""
+"""Texts that are in force for a while: broken, cut, without one member, with a smaller pool."""
 
 
 def wild(seed: int, parts: Parts = SOUND) -> World:
-    """A world in which everything is left to chance."""
+    """Return a world in which everything is random."""
     baton = Baton(seed)
     chance = baton.chance
     rates = Rates().times(chance.choice(HARDNESS))
@@ -130,7 +130,7 @@ def _resources(asked: dict[str, int]) -> Resources:
 
 
 def _verb(at_s: float, user: str, target: str, verb: str, *, index: int) -> Wish:
-    """A verb for one job of a launch, or for the whole of it by its name."""
+    """Return a verb for one job of a launch, or for the whole launch by its name."""
 
     def body(answers: dict[str, Answer]) -> Body | None:
         answer = answers.get(target)

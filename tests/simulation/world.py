@@ -1,4 +1,4 @@
-"""A small world: one bucket, one provider, bastions, users, and the invariants that watch them."""
+"""A small world: one bucket, one provider, bastions, users, and the invariants that check them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.simulation.webhooks import SimWebhooks
 
 PER_MACHINE = Amounts({"h100": 8})
 CALM_AT_S = 400.0
-"""Faults are over by then; what is left must end by itself."""
+"""Faults are over by then; the rest must end without interference."""
 LIMIT_S = 2500.0
 """Virtual time within which everything ends, or never will."""
 
@@ -32,21 +32,21 @@ class World:
     The world of one run.
 
     Args:
-        seed: Everything left to chance follows from it.
+        seed: Determines everything that is random.
         quota: The text of the quota file.
         config: The text of `config/bastion.toml`.
-        wishes: What users ask.
-        fates: What goes wrong; None: nothing.
+        wishes: What users submit.
+        fates: The faults; None: nothing goes wrong.
         bastions: How many bastions want to lead.
-        has_lease: Without it they take the lead from each other whenever root stands still.
+        has_lease: Without it, they take the lead from each other whenever root does not change.
         parts: What bastions and agents are made of.
         machines: How many machines the provider has.
         per_machine: What each of them has.
-        edits: When admins replace the quota file, and by what.
-        through: What stands between the bucket and everything that uses it.
+        edits: When admins replace the quota file, and with which text.
+        through: Wraps the bucket for everything that uses it.
         strangers: Names of actors that may ask for what they are not allowed.
         store_skew_s: How far the date of the store is off.
-        provider: Where machines come from.
+        provider: The source of machines.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class World:
     ) -> None:
         self.baton = baton
         self.checks: list[Callable[[], None]] = []
-        """Of a world's own, made when everything is over."""
+        """Checks of one world, made when everything is over."""
         self.limit_s = LIMIT_S
         self.wishes = wishes
         self._parts = parts
@@ -124,7 +124,7 @@ class World:
 
     def run(self) -> None:
         """
-        Let everything happen until nothing is left to do.
+        Run everything until nothing is left to do.
 
         Raises:
             SimulationError: An invariant broke.
@@ -144,7 +144,7 @@ class World:
         self.bucket.swap(layout.QUOTA, quota.encode(), if_version=found.version)
 
     def _is_over(self) -> bool:
-        # In the order of what they cost: this is asked whenever all sleep.
+        # Cheapest first: this is evaluated whenever all sleep.
         over = self.invariants.is_quiet() and self._has_asked() and self._has_answers()
         if over:
             self.invariants.at_end()
@@ -173,7 +173,7 @@ class World:
         self._check(self.invariants.deletes, name)
 
     def _check(self, check: Callable[..., None], *seen: object) -> None:
-        """An error of a check must not pass for one of the call that it looks at."""
+        """Run a check so that its error is not mistaken for one of the call that it examines."""
         try:
             check(*seen)
         except Exception:  # noqa: BLE001 - the actor would take it for the store's, and go on

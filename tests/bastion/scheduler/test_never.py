@@ -18,7 +18,7 @@ HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
 
 def world_of() -> World:
-    """Return two machines of eight devices, halved between A and B; their pool can recreate them."""
+    """Return two machines of eight devices, half for A and half for B, from one pool."""
     pools = {"p": pool_of(2, gpu=8)}
     return World(quota_of({"gpu": 16}, HALVES), machines_of(2, gpu=8), pools)
 

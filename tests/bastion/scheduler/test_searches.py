@@ -73,7 +73,7 @@ def test_what_is_known_of_an_excess_is_what_is_counted_anew(seed: int) -> None:
 
 
 def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every cycle of random histories, it equals a search that removes all and then spares some."""
+    """At every cycle of random histories, it equals removing all and sparing some after."""
     whole, gives, early = Need.__init__, _Search._gives, _Search.let_named_go
     kept = 0
 
