@@ -1,4 +1,4 @@
-"""Amazon's machines, made by an EC2 on loopback."""
+"""Amazon's machines, created by an EC2 on loopback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NVIDIA = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20260101"
 
 @contextlib.contextmanager
 def ec2_place(folder: Path) -> Iterator[Place]:
-    """Instances of EC2."""
+    """Provide instances of EC2."""
     with ec2_server() as server:
         server.image(NVIDIA)
 

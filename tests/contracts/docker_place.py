@@ -22,7 +22,7 @@ SCRIPT = "exec sleep 100000"
 
 @contextlib.contextmanager
 def docker_place(folder: Path) -> Iterator[Place]:
-    """A real engine."""
+    """Provide a real engine."""
     # Addresses of sockets are short, and an engine has some deep below its folder.
     with TemporaryDirectory(prefix="engine") as short, dockerd(Path(short)) as made:
         made.load_image()
@@ -31,7 +31,7 @@ def docker_place(folder: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def engine_place(folder: Path) -> Iterator[Place]:
-    """The fake engine, whose containers are processes."""
+    """Provide the fake engine, whose containers are processes."""
     engine = FakeEngine(folder / "docker.socket", images={IMAGE})
     engine.open()
     try:
@@ -41,7 +41,7 @@ def engine_place(folder: Path) -> Iterator[Place]:
 
 
 def engine_on(host: str, folder: Path) -> Iterator[Place]:
-    """The machines of the engine at an address."""
+    """Provide the machines of the engine at an address."""
     (folder / "root").mkdir()
     pool = replace(POOL, provider="docker", image=IMAGE, network="host", options={"host": host})
     provider = DockerProvider(

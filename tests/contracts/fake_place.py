@@ -14,7 +14,7 @@ from tests.contracts.provider_place import STEP_S, Place, World
 
 @contextlib.contextmanager
 def fake_place(folder: Path) -> Iterator[Place]:
-    """The fake, on a virtual clock."""
+    """Provide the fake, on a virtual clock."""
     clock = VirtualClock()
     provider = FakeProvider(clock, boot_s=60.0, delete_s=30.0)
     provider.scarce_zone = "zone-a"

@@ -1,4 +1,4 @@
-"""Google's machines, made by servers on loopback that are held against Google's descriptions."""
+"""Google's machines, created by loopback servers that are checked against its descriptions."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ TPUS = replace(
 
 
 def cloud_name(machine: str) -> str:
-    """What Google calls a machine of these pools."""
+    """Return Google's name of a machine of these pools."""
     return f"bastion-{BUCKET}-{machine}"
 
 
 @contextlib.contextmanager
 def gce_place(folder: Path) -> Iterator[Place]:
-    """VMs of Compute Engine."""
+    """Provide VMs of Compute Engine."""
     clock = VirtualClock()
     with Compute.at(clock) as server:
 
@@ -92,7 +92,7 @@ def gce_place(folder: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def tpu_place(folder: Path) -> Iterator[Place]:
-    """Slices of Cloud TPU, of one host each."""
+    """Provide slices of Cloud TPU, of one host each."""
     clock = VirtualClock()
     with Tpu.at(clock) as server:
 

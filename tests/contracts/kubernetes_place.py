@@ -1,4 +1,4 @@
-"""Pods of a Kubernetes of ours as machines, asked for with a genuine kubectl."""
+"""Pods of a test Kubernetes as machines, requested with a genuine kubectl."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRIPT = "exec sleep 100000"
 
 
 def pool_of(cluster: Kubernetes) -> Pool:
-    """The pool of a cluster."""
+    """Return the pool of a cluster."""
     options = {"namespace": NAMESPACE, "kubeconfig": str(cluster.config())}
     return replace(
         POOL, provider="kubernetes", image=IMAGE, zones=ZONES, permit_s=600.0, options=options
@@ -32,20 +32,20 @@ def pool_of(cluster: Kubernetes) -> Pool:
 
 
 def pod_of(machine: str) -> str:
-    """The name of a machine's pod."""
+    """Return the name of a machine's pod."""
     return f"bastion-{BUCKET}-{machine}"
 
 
 @contextlib.contextmanager
 def kubernetes_place(folder: Path) -> Iterator[Place]:
-    """The cluster and its pool."""
+    """Provide the cluster and its pool."""
     with kubernetes(folder) as cluster:
         yield place_on(cluster)
         assert cluster.misfits == []
 
 
 def place_on(cluster: Kubernetes) -> Place:
-    """A cluster, whose troubles the caller turns on."""
+    """Provide a cluster whose faults the caller turns on."""
     pool = pool_of(cluster)
     provider = KubernetesProvider(
         pool,

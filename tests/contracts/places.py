@@ -1,4 +1,4 @@
-"""Stores under the contract: one adapter each, and how concurrent writers run on it."""
+"""Stores under the contract: each with one adapter, and how concurrent writers run on it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Place:
     is_folder: bool
     """Whether it refuses a key that is both an object and a folder."""
     is_doubtful: bool = False
-    """Whether a swap concurrent with another call may be answered with 500."""
+    """Whether a swap that is concurrent with another call may get 500."""
     fill: Callable[[Sequence[str]], None]
-    """Create empty objects, the fast way."""
+    """Creates empty objects in the fast way."""
 
     def race(self, contenders: int, work: Callable[[ObjectStore, int], T]) -> list[T]:
-        """Run `work` once for each contender, all at one moment; return their results in order."""
+        """Run `work` once per contender, all at the same moment; return their results in order."""
         run = _in_processes if self.processes else _in_threads
         return run(contenders, lambda number: work(self.store, number))
 
@@ -71,8 +71,8 @@ def _in_processes(contenders: int, work: Callable[[int], T]) -> list[T]:
         gate.wait(PATIENCE_S)
         pipes[number][1].send(work(number))
 
-    # A child of a process with threads may find a lock of theirs held for ever, and then tells
-    # nothing: daemons, since this process waits for any other child when it ends.
+    # A child of a process with threads may find one of their locks held forever, and then reports
+    # nothing: daemons, because this process waits for any other child when it ends.
     processes = [fork.Process(target=contend, args=(n,), daemon=True) for n in range(contenders)]
     for process in processes:
         process.start()
@@ -96,7 +96,7 @@ def _create_all(store: ObjectStore) -> Callable[[Sequence[str]], None]:
 
 @contextmanager
 def memory_shop() -> Iterator[Callable[[Path], Place]]:
-    """The fake."""
+    """Provide the fake."""
 
     def place(folder: Path) -> Place:
         store = MemoryStore(SystemClock().wall)
@@ -109,7 +109,7 @@ def memory_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def local_shop() -> Iterator[Callable[[Path], Place]]:
-    """A folder, as in production."""
+    """Provide a folder, as in production."""
 
     def place(folder: Path) -> Place:
         store = LocalStore(folder / "root", makes_root=True)
@@ -123,7 +123,7 @@ def local_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def gcs_shop() -> Iterator[Callable[[Path], Place]]:
-    """Google Cloud Storage, as the test server imitates it."""
+    """Provide Google Cloud Storage, as the test server imitates it."""
     with GcsServer("bucket") as server:
 
         def place(folder: Path) -> Place:
@@ -140,7 +140,7 @@ def gcs_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def s3_shop() -> Iterator[Callable[[Path], Place]]:
-    """Amazon S3, as moto imitates it."""
+    """Provide Amazon S3, as moto imitates it."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
 
@@ -152,14 +152,14 @@ def s3_shop() -> Iterator[Callable[[Path], Place]]:
 
 @contextmanager
 def localstack_shop() -> Iterator[Callable[[Path], Place]]:
-    """Amazon S3, as localstack imitates it."""
+    """Provide Amazon S3, as localstack imitates it."""
     with TemporaryDirectory() as folder, localstack_server(Path(folder)) as url, credentials():
         yield _s3_place("localstack", url)
 
 
 @contextmanager
 def ceph_shop() -> Iterator[Callable[[Path], Place]]:
-    """Ceph's gateway, with ETags without quotes."""
+    """Provide Ceph's gateway, with ETags without quotes."""
     with TemporaryDirectory() as folder, ceph_server(Path(folder)) as url, credentials():
         yield _s3_place("ceph", url, has_bare_etags=True)
 

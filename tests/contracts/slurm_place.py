@@ -1,4 +1,4 @@
-"""Nodes of Slurm as machines: of a real one, and of the one of ours."""
+"""Nodes of Slurm as machines: of a real Slurm and of the test one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCRIPT = "exec sleep 100000"
 
 
 class FakePrograms(Programs):
-    """The programs of a Slurm of ours, called without a process for each."""
+    """The programs of a test Slurm, called without a process for each."""
 
     def __init__(self, fake: FakeSlurm) -> None:
         super().__init__(os.environ)
@@ -39,28 +39,28 @@ class FakePrograms(Programs):
 
 
 def provider_on(programs: Programs) -> SlurmProvider:
-    """The provider of the pool."""
+    """Return the provider of the pool."""
     return SlurmProvider(
         SLURM_POOL, bucket=BUCKET, script=lambda pool, name: SCRIPT, programs=programs
     )
 
 
 def suspend(programs: Programs, name: str) -> None:
-    """Let an operator suspend the job of a machine: its agent does not run."""
+    """Let an operator suspend the job of a machine, whose agent then does not run."""
     job = programs.run("squeue", "--noheader", "--format=%A", f"--name=bastion-{BUCKET}-{name}")
     programs.run("scontrol", "suspend", job.strip())
 
 
 @contextlib.contextmanager
 def fake_slurm_place(folder: Path) -> Iterator[Place]:
-    """The one of ours."""
+    """Provide the test one."""
     with slurm_place_on(FakeSlurm(folder)) as place:
         yield place
 
 
 @contextlib.contextmanager
 def slurm_place_on(fake: FakeSlurm) -> Iterator[Place]:
-    """One of ours, whose troubles the caller turns on."""
+    """Provide a test one whose faults the caller turns on."""
     programs = FakePrograms(fake)
     try:
         yield _place(programs)
@@ -70,7 +70,7 @@ def slurm_place_on(fake: FakeSlurm) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def slurm_place(folder: Path) -> Iterator[Place]:
-    """A real one."""
+    """Provide a real one."""
     # Addresses of sockets are short.
     with TemporaryDirectory(prefix="slurm") as short, slurm(Path(short)) as made:
         yield _place(Programs(made.env))

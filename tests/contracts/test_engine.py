@@ -1,4 +1,4 @@
-"""What a container is to the keeper, held against docker itself and against the fake engine."""
+"""What a container means to the keeper, tested against docker itself and the fake engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATIENCE_S = 30.0
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """An engine, and containers of the tests' on it."""
+    """An engine, and the containers of the tests on it."""
 
     socket: Path
     folder: Path
@@ -50,16 +50,16 @@ class Bench:
 
     @property
     def label(self) -> str:
-        """What the containers of this bench carry."""
+        """Return the label of this bench's containers."""
         return f"bench={self.folder}"
 
     @property
     def shm(self) -> str:
-        """What they share in memory."""
+        """Return their shared memory."""
         return f"/dev/shm/bench-{abs(hash(self.folder)):x}"
 
     def body(self, **host: object) -> dict[str, Any]:
-        """What a container is made of."""
+        """Return the request that creates a container."""
         shared = {"Type": "bind", "Source": self.shm, "Target": "/dev/shm"}
         return {
             "Image": IMAGE,
@@ -79,7 +79,7 @@ class Bench:
     def begin(
         self, line: str, *, name: str = "one", body: dict[str, Any] | None = None, **env: str
     ) -> subprocess.Popen[bytes]:
-        """Start the program that is a container."""
+        """Start the program that represents a container."""
         said = json.dumps(body or self.body())
         words = str(self.folder / f"{name}.words")
         unique = f"{self.folder.name}-{name}"
@@ -96,7 +96,7 @@ class Bench:
         return process
 
     def beside(self, line: str, *, name: str = "one") -> subprocess.Popen[bytes]:
-        """Start a program in a container that runs."""
+        """Start a program in a running container."""
         program = [sys.executable, "-I", "-S", "-c", PROGRAM, ROOT, "exec"]
         command = [*program, str(self.socket), f"{self.folder.name}-{name}", "sh", "-c", line]
         process = subprocess.Popen(
@@ -112,18 +112,18 @@ class Bench:
         return process.returncode, output
 
     def words(self, name: str = "one") -> dict[str, Any]:
-        """What no code could say."""
+        """Return the messages that no code could express."""
         path = self.folder / f"{name}.words"
         return json.loads(path.read_text()) if path.exists() else {}
 
     def remove(self) -> int:
-        """Run the program that ends every container of this bench; its code."""
+        """Run the program that ends every container of this bench; return its code."""
         program = [sys.executable, "-I", "-S", "-c", PROGRAM, ROOT, "remove"]
         command = [*program, str(self.socket), self.label, self.shm]
         return subprocess.run(command, timeout=PATIENCE_S, capture_output=True).returncode
 
     def left(self) -> int:
-        """How many containers there are."""
+        """Return the number of containers."""
         return len(self.engine.containers(self.label))
 
     def end(self) -> None:
@@ -134,14 +134,14 @@ class Bench:
 
 
 def said(process: subprocess.Popen[bytes], text: bytes) -> None:
-    """Wait until a line of a container is there."""
+    """Wait for a line of a container."""
     assert process.stdout
     assert process.stdout.readline() == text
 
 
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
-    """A real daemon with the image."""
+    """Provide a real daemon with the image."""
     with dockerd(tmp_path_factory.mktemp("engine")) as made:
         made.load_image()
         yield made
@@ -153,7 +153,7 @@ needs_shell = [*needs_dockerd, no_shell]
 
 @pytest.fixture(params=["fake", pytest.param("docker", marks=needs_shell)])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    """A bench of either kind."""
+    """Provide a bench of either kind."""
     if request.param == "docker":
         made = Bench(socket=request.getfixturevalue("docker").socket, folder=tmp_path)
         yield made
@@ -168,7 +168,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_it_ends_as_its_container_does(bench: Bench) -> None:
-    """Output and code are the container's, and no word is written where a code suffices."""
+    """Output and code are the container's, and no message is written if the code is enough."""
     assert bench.run("echo out; echo err >&2; exit 7")[0] == 7
     assert bench.run("echo out; exit 0", name="two") == (0, b"out\n")
     assert bench.words() == {}
@@ -189,7 +189,7 @@ def test_no_byte_is_lost(bench: Bench) -> None:
 
 
 def test_the_environment_is_the_one_given(bench: Bench) -> None:
-    """Variables are passed unchanged, newlines too; the program's own are not passed."""
+    """Variables are passed unchanged, including newlines; the program's own are not passed."""
     code, output = bench.run(
         'printf "%s|" "$LINES_2" "$PREFIXED" "$HIDDEN"; env', LINES_2="a\nb = c", PREFIXED="+x"
     )
@@ -203,7 +203,7 @@ def test_arguments_are_passed_unchanged(bench: Bench) -> None:
 
 
 def test_a_program_beside_it_runs_inside(bench: Bench) -> None:
-    """A further program has the container's variables; its output and code are its own."""
+    """A further program has the container's variables, and its own output and code."""
     process = bench.begin("echo up; exec sleep 1000", COLOUR="red")
     said(process, b"up\n")
     beside = bench.beside("echo $COLOUR; echo err >&2; exit 7")
@@ -213,7 +213,7 @@ def test_a_program_beside_it_runs_inside(bench: Bench) -> None:
 
 
 def test_a_program_beside_it_is_killed_by_a_stop(bench: Bench) -> None:
-    """SIGTERM to the program that stands for it kills it, and the container runs on."""
+    """SIGTERM to the program that represents it kills it, and the container continues."""
     process = bench.begin("echo up; exec sleep 1000")
     said(process, b"up\n")
     beside = bench.beside("echo begun; exec sleep 1000")
@@ -224,7 +224,7 @@ def test_a_program_beside_it_is_killed_by_a_stop(bench: Bench) -> None:
 
 
 def test_no_program_runs_beside_one_that_has_ended(bench: Bench) -> None:
-    """A container that has ended takes no further program, and that is told."""
+    """A container that has ended accepts no further program, and the error says so."""
     assert bench.run("exit 0") == (0, b"")
     beside = bench.beside("true")
     output, _ = beside.communicate(timeout=PATIENCE_S)
@@ -254,7 +254,7 @@ def test_term_reaches_the_process_group(bench: Bench) -> None:
 
 
 def test_term_before_the_start_wins(bench: Bench) -> None:
-    """After an early SIGTERM it runs no container, or one that gets SIGTERM too."""
+    """After an early SIGTERM it runs no container, or one that also gets SIGTERM."""
     process = bench.begin("echo up; exec sleep 1000")
     process.terminate()
     process.communicate(timeout=PATIENCE_S)
@@ -289,7 +289,7 @@ def test_a_killed_program_leaves_a_container_to_be_removed(bench: Bench) -> None
 
 
 def test_a_name_is_used_once(bench: Bench) -> None:
-    """A second container of a name is refused while the first is there, ended or not."""
+    """A second container with a name is refused while the first exists, even if that has ended."""
     assert bench.run("exit 0")[0] == 0
     code, output = bench.run("echo never")
     assert code == SETUP_CODE
@@ -314,7 +314,7 @@ def test_a_missing_mount_is_an_error(bench: Bench) -> None:
 
 
 def test_a_folder_is_shared(bench: Bench) -> None:
-    """Files of a container in a mounted folder are visible at once, and its user's."""
+    """Files of a container in a mounted folder are immediately visible, and belong to its user."""
     mine = bench.folder / "mine"
     mine.mkdir()
     mount = {"Type": "bind", "Source": str(mine), "Target": str(mine)}
@@ -343,7 +343,7 @@ def test_a_removed_container_ends_its_program(bench: Bench) -> None:
 
 
 def test_conflicts_have_their_status(bench: Bench) -> None:
-    """A name that is taken is a conflict for every request."""
+    """A name that is already used is a conflict for every request."""
     body = {**bench.body(), "Entrypoint": ["sh"], "Cmd": [], "Env": []}
     Path(bench.shm).mkdir(exist_ok=True)
     bench.engine.create(f"{bench.folder.name}-x", body)
@@ -372,11 +372,11 @@ def test_no_engine_is_an_error(tmp_path: Path) -> None:
 
 
 class TestAnEngineThatGoesAway:
-    """Only the fake can be stopped and leave what runs as it is."""
+    """Only the fake can be stopped without affecting running containers."""
 
     @pytest.fixture
     def bench(self, tmp_path: Path) -> Iterator[Bench]:
-        """A bench whose engine can go."""
+        """Provide a bench whose engine can stop."""
         fake = FakeEngine(tmp_path / "s", images={IMAGE})
         fake.open()
         made = Bench(socket=fake.path, folder=tmp_path, fake=fake)
@@ -385,7 +385,7 @@ class TestAnEngineThatGoesAway:
         fake.end()
 
     def test_what_its_engine_may_not_have_made_is_lost(self, bench: Bench) -> None:
-        """An engine that does not answer, or has no room, is no failure of the job's own."""
+        """An engine that does not answer, or has no room, is not a failure of the job."""
         assert bench.fake
         bench.fake.dropped = 1
         code, _ = bench.run("echo never")
@@ -395,7 +395,7 @@ class TestAnEngineThatGoesAway:
         assert (code, bench.words("two")) == (SETUP_CODE, {"lost": full})
 
     def test_a_container_outlives_its_engine(self, bench: Bench) -> None:
-        """While the engine is away nothing ends; the end is reported once it is back."""
+        """While the engine is away, nothing ends; ends are reported once it is back."""
         assert bench.fake
         line = f"echo up; while ! test -e {bench.folder}/go; do sleep 0.02; done; echo late; exit 4"
         process = bench.begin(line)
@@ -421,7 +421,7 @@ class TestWithDocker:
 
     @pytest.fixture
     def bench(self, docker: Dockerd, tmp_path: Path) -> Iterator[Bench]:
-        """A bench with docker."""
+        """Provide a bench with docker."""
         made = Bench(socket=docker.socket, folder=tmp_path)
         yield made
         made.end()
@@ -431,14 +431,14 @@ class TestWithDocker:
         assert bench.run("pwd; echo $OF_IMAGE") == (0, b"/work\nyes\n")
 
     def test_the_memory_limit_is_recorded(self, bench: Bench) -> None:
-        """A container over its limit is killed, and the word says so."""
+        """A container that exceeds its limit is killed, and the message says so."""
         body = bench.body(Memory=16 << 20, MemorySwap=16 << 20)
         code, _ = bench.run("x=a; while :; do x=$x$x; done", body=body)
         assert code == -signal.SIGKILL
         assert bench.words() == {"out_of_memory": True}
 
     def test_a_device_without_a_driver_is_an_error(self, bench: Bench) -> None:
-        """A request that no driver answers fails before anything runs."""
+        """A request that no driver fulfils fails before anything runs."""
         request = {"DeviceIDs": ["0"], "Capabilities": [["gpu"]]}
         code, _ = bench.run("echo never", body=bench.body(DeviceRequests=[request]))
         assert code == SETUP_CODE

@@ -1,4 +1,4 @@
-"""Behind a bad network no adapter claims what it has not seen."""
+"""Behind a bad network, no adapter claims what it has not seen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = ("a", "b/c", "b/d")
 ALL: list[Fault] = [fault for fault in Fault if fault is not Fault.HANG]
 SILENT: dict[str, list[Fault]] = {
     "gcs": ALL,
-    # Moto takes half of a body for a whole one, where S3 counts the bytes.
+    # Moto accepts half of a body as a whole one, where S3 counts the bytes.
     "s3": [fault for fault in ALL if fault is not Fault.CUT_REQUEST],
 }
 
@@ -40,7 +40,7 @@ Open = Callable[[Callable[[], Fault]], Iterator[Line]]
 
 @contextmanager
 def gcs_line(faults: Callable[[], Fault], deadline_s: float = 60.0) -> Iterator[Line]:
-    """The GCS test server and the proxy."""
+    """Provide the GCS test server and the proxy."""
     with GcsServer("bucket") as server, FaultProxy(server.port, faults) as proxy:
         yield Line(
             truth=GcsStore("bucket", "root", credentials=None, endpoint=server.url),
@@ -52,7 +52,7 @@ def gcs_line(faults: Callable[[], Fault], deadline_s: float = 60.0) -> Iterator[
 
 @contextmanager
 def s3_line(faults: Callable[[], Fault], deadline_s: float = 60.0) -> Iterator[Line]:
-    """Moto and the proxy."""
+    """Provide moto and the proxy."""
     with moto_server() as url, credentials(), FaultProxy(urlsplit(url).port or 0, faults) as proxy:
         make_bucket("bucket")
         yield Line(
@@ -65,7 +65,7 @@ LINES = {"gcs": gcs_line, "s3": s3_line}
 
 
 def state(line: Line, key: str) -> Object | None:
-    """What is there in truth."""
+    """Return the real contents."""
     try:
         return line.truth.read(key)
     except NotFoundError:
@@ -73,7 +73,7 @@ def state(line: Line, key: str) -> Object | None:
 
 
 def write_once(line: Line, key: str, data: bytes, stale: bool) -> str:
-    """Create or swap, and hold what is claimed against the truth."""
+    """Create or swap, and compare the claim with the truth."""
     before = state(line, key)
     version = Version("1") if stale or before is None else before.version
     creating = before is None or stale
@@ -85,7 +85,7 @@ def write_once(line: Line, key: str, data: bytes, stale: bool) -> str:
     except ConflictError:
         after = state(line, key)
         assert after is not None
-        # A conflict is never invented: the name was taken before, or by this very write.
+        # A conflict is never invented: the name already existed, or this very write created it.
         assert (creating and before is not None) or after.data == data
         return "conflict"
     except StoreError:
@@ -100,7 +100,7 @@ def write_once(line: Line, key: str, data: bytes, stale: bool) -> str:
 
 
 def read_once(line: Line, key: str, changed: bool) -> str:
-    """Read, conditionally or not, and hold the answer against the truth."""
+    """Read, conditionally or not, and compare the answer with the truth."""
     truth = state(line, key)
     unless = None if truth is None or changed else truth.version
     try:
@@ -116,7 +116,7 @@ def read_once(line: Line, key: str, changed: bool) -> str:
 
 
 def delete_once(line: Line, key: str) -> str:
-    """Delete, and hold the claim against the truth."""
+    """Delete, and compare the claim with the truth."""
     before = state(line, key)
     try:
         line.store.delete(key)
@@ -128,7 +128,7 @@ def delete_once(line: Line, key: str) -> str:
 
 
 def list_once(line: Line) -> str:
-    """List, and hold the answer against the truth."""
+    """List, and compare the answer with the truth."""
     try:
         found = line.store.list("")
     except StoreError:
@@ -138,7 +138,7 @@ def list_once(line: Line) -> str:
 
 
 def stand(line: Line, dice: random.Random, rounds: int) -> set[str]:
-    """Many random operations; the kinds of outcome that were seen."""
+    """Run many random operations; return the kinds of outcome that were seen."""
     seen = set()
     for n in range(rounds):
         key = dice.choice(KEYS)
@@ -170,7 +170,7 @@ def test_no_adapter_claims_what_it_has_not_seen(name: str, rounds: int) -> None:
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("seed", range(10))
 def test_many_seeds(name: str, seed: int) -> None:
-    """The same over many schedules."""
+    """The same holds for many schedules."""
     dice = random.Random(seed)
     with LINES[name](lambda: dice.choice([Fault.NONE, *SILENT[name]])) as line:
         stand(line, dice, 200)
@@ -178,7 +178,7 @@ def test_many_seeds(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", LINES)
 def test_an_operation_on_a_hanging_server_ends(name: str) -> None:
-    """Every operation ends when its time is up, in doubt."""
+    """Every operation ends in doubt when its time is up."""
     with LINES[name](lambda: Fault.HANG, deadline_s=0.1) as line:
         for operation in (
             lambda: line.store.create("a", b"1"),
@@ -194,7 +194,7 @@ def test_an_operation_on_a_hanging_server_ends(name: str) -> None:
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("fault", [Fault.REFUSE, Fault.DROP_ANSWER, Fault.GATEWAY])
 def test_each_request_is_sent_once(name: str, fault: Fault) -> None:
-    """No client tries again on its own: its caller decides that, after reading back."""
+    """No client retries on its own: its caller decides that, after reading back."""
     sent: list[Fault] = []
 
     def count() -> Fault:

@@ -1,4 +1,4 @@
-"""What every keeper promises, held against the real one and the fake."""
+"""What every keeper promises, tested against the real one and the fake."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROUNDING_S = 1e-6
 
 @pytest.fixture(params=["real", "fake"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    """Makes a world of either kind, with `permit_s` if wished."""
+    """Make a world of either kind, with `permit_s` if given."""
     made: list[RealWorld] = []
 
     def world(*, permit_s: float = 0.0) -> World:
@@ -147,7 +147,7 @@ def test_setup_failure_stops_siblings(world: World) -> None:
 
 
 def test_a_start_that_cannot_be_recorded_is_a_fault_of_the_machine(world: World) -> None:
-    """Where the disk has no room nothing is started, the error says so, and the key stays free."""
+    """With a full disk, nothing is started, the error says so, and the key stays free."""
     world.keeper.start(attempt("before", EXITS))
     world.ended("before")
     with world.without_disk(), pytest.raises(MachineFaultError, match="no start can be recorded"):
@@ -172,7 +172,7 @@ def test_a_process_that_the_machine_has_no_room_for_is_its_fault(world: World) -
 
 
 def test_what_a_full_disk_swallowed_is_counted(world: World) -> None:
-    """Bytes that had no room are in no log, and the record says how many, and how many untold."""
+    """Bytes that had no room are in no log; the record has their number, and those unreported."""
     world.keeper.start(attempt("a", SAYS_BYE))
     world.wrote("a")
     with world.without_disk():
@@ -184,7 +184,7 @@ def test_what_a_full_disk_swallowed_is_counted(world: World) -> None:
 
 
 def test_notice_is_delivered_and_recorded(world: World) -> None:
-    """A stopped process ends in its own way within the grace; the record has the reason."""
+    """A stopped process ends in its own way within the grace period; the record has the reason."""
     world.keeper.start(attempt("a", OBEYS_5))
     world.wrote("a")
     stop(world, "a")
@@ -207,7 +207,7 @@ def test_obeying_with_code_0_is_no_failure(world: World) -> None:
 
 
 def test_grace_ends_with_a_kill(world: World) -> None:
-    """A process that ignores SIGTERM is killed when its grace is over, not before."""
+    """A process that ignores SIGTERM is killed when its grace period is over, not before."""
     world.keeper.start(attempt("a", IGNORES))
     world.wrote("a")
     stop(world, "a", grace_s=0.3)
@@ -217,7 +217,7 @@ def test_grace_ends_with_a_kill(world: World) -> None:
 
 
 def test_a_second_stop_can_only_hasten(world: World) -> None:
-    """A further stop with less grace brings the kill nearer and is a notice of its own."""
+    """A further stop with less grace brings the kill nearer and is a separate notice."""
     world.keeper.start(attempt("a", IGNORES))
     world.wrote("a")
     stop(world, "a", grace_s=1000.0)
@@ -236,13 +236,13 @@ def test_stop_after_the_end_changes_nothing(world: World) -> None:
 
 
 def test_stop_of_an_unknown_key_is_an_error(world: World) -> None:
-    """Stopping what was never started is `NotFoundError`."""
+    """Stopping an unknown key is `NotFoundError`."""
     with pytest.raises(NotFoundError):
         stop(world, "unknown")
 
 
 def test_time_limit_needs_no_agent(world: World) -> None:
-    """At `max_runtime_s` the keeper itself gives notice, and the record says so."""
+    """At `max_runtime_s`, the keeper itself gives notice, and the record says so."""
     world.keeper.start(attempt("a", SLEEPS, max_runtime_s=0.2))
     record = world.ended("a")
     assert record.timed_out
@@ -261,7 +261,7 @@ def test_a_key_is_started_once(world: World) -> None:
 
 
 def test_many_are_started_at_once(world: World) -> None:
-    """Each is started or refused on its own: one that is refused keeps no other from running."""
+    """Each is started or refused on its own: a refused one does not keep others from running."""
     world.keeper.start(attempt("a", EXITS))
     starts = [attempt("a", EXITS), attempt("b", HELLO), attempt("c"), attempt("d", FAILS)]
     again, begun, malformed, failing = world.keeper.start_all(starts)
@@ -301,7 +301,7 @@ def test_a_later_life_refuses_it_too(world: World) -> None:
 
 
 def test_attempts_of_a_dead_keeper_are_lost(world: World) -> None:
-    """A new life has a record of every attempt, `lost` where the end is unknown, and its logs."""
+    """A new life has a record of every attempt, `lost` if the end is unknown, and its logs."""
     world.keeper.start(attempt("a", SLEEPS))
     world.wrote("a", 3)
     world.crash()
@@ -349,7 +349,7 @@ def test_states_are_listed_in_order(world: World) -> None:
 
 
 def test_permit_that_runs_out_stops_everything(make: Make) -> None:
-    """Without renewal everything is stopped after the permit's time, and the life ends for good."""
+    """Without renewal, everything is stopped when the permit expires, and the life ends."""
     world = make(permit_s=0.5)
     world.keeper.start(attempt("a", SLEEPS))
     record = world.ended("a")
@@ -368,7 +368,7 @@ def test_permit_that_runs_out_stops_everything(make: Make) -> None:
 
 
 def test_a_renewed_permit_is_extended(make: Make) -> None:
-    """A renewal counts from when it was sent, and never takes time away."""
+    """A renewal counts from when it was sent, and never shortens the time."""
     world = make(permit_s=0.4)
     begun = world.clock.monotonic()
     world.keeper.start(attempt("a", SLEEPS))
@@ -411,7 +411,7 @@ def test_secrets_are_kept_in_memory_until_forgotten(world: World) -> None:
 
 
 def test_secrets_die_with_their_keeper(world: World) -> None:
-    """The next life has the fact that there were secrets, without the values."""
+    """The next life knows that there were secrets, but not the values."""
     world.keeper.start(replace(attempt("a", SLEEPS), secrets=("s3cr3t-token",)))
     world.keeper.start(attempt("b", SLEEPS))
     world.crash()
@@ -441,7 +441,7 @@ def test_silence_ends_an_attempt(world: World) -> None:
 
 
 def test_output_is_a_sign_of_life(world: World) -> None:
-    """A process that prints again and again is not hung."""
+    """A process that prints repeatedly is not hung."""
     world.keeper.start(attempt("a", TICKS, idle=IdleRule(timeout_s=5.0, signs=("output",))))
     world.wrote("a", 40)
     stop(world, "a")
@@ -451,7 +451,7 @@ def test_output_is_a_sign_of_life(world: World) -> None:
 
 
 def test_silence_may_only_be_reported(world: World) -> None:
-    """If it is not to end, the silence is reported once, and so is the next sign."""
+    """If silence must not end the attempt, it is reported once, and so is the next sign of life."""
     rule = IdleRule(timeout_s=0.2, ends=False, signs=("output",))
     world.keeper.start(attempt("a", PAUSES, idle=rule))
 
@@ -480,7 +480,7 @@ def test_a_clean_up_runs_however_it_ended(world: World, line: str) -> None:
 
 
 def test_where_the_log_is_that_of_the_clean_up_is_recorded(world: World) -> None:
-    """It goes on in the log of the first process; without one, nothing is recorded."""
+    """It continues in the log of the first process; without one, nothing is recorded."""
     world.keeper.start(attempt("a", COMPLAINS, on_end=TIDIES, on_end_s=60.0))
     record = world.ended("a")
     assert record.cleaned_from == len(b"why\n")
@@ -503,7 +503,7 @@ def test_a_clean_up_runs_after_a_stop_within_its_grace(world: World) -> None:
 
 
 def test_a_clean_up_is_bounded(world: World) -> None:
-    """A clean-up over its time is killed, and the attempt's outcome does not change."""
+    """A clean-up that exceeds its time is killed, and the attempt's outcome does not change."""
     world.keeper.start(attempt("a", EXITS, on_end=SLEEPS, on_end_s=0.2))
     record = world.ended("a")
     assert record.ended_at - record.processes[0].ended_at >= 0.2 - ROUNDING_S
@@ -523,7 +523,7 @@ def test_a_clean_up_that_died_with_its_keeper_is_not_run_again(world: World) -> 
 
 
 def test_a_failed_attempt_is_held_as_requested(world: World) -> None:
-    """The record has the time until which devices are held, after a failure or a hang."""
+    """After a failure or a hang, the record has the time until which devices are held."""
     world.keeper.start(attempt("a", FAILS, hold_s=50.0))
     record = world.ended("a")
     assert record.hold_until == pytest.approx(record.ended_at + 50.0)
@@ -548,7 +548,7 @@ def test_a_stopped_or_successful_attempt_is_not_held(world: World, tmp_path: Pat
 
 
 def test_a_limit_can_be_changed_while_it_runs(world: World) -> None:
-    """A new limit counts from the start, and stops at once what is past it."""
+    """A new limit counts from the start, and immediately stops what exceeds it."""
     world.keeper.start(attempt("a", SLEEPS, max_runtime_s=1000.0))
     world.wrote("a")
     world.keeper.limit("a", max_runtime_s=0.2)

@@ -1,4 +1,4 @@
-"""What every provider promises, held to each adapter and to the fake."""
+"""What every provider promises, tested against each adapter and the fake."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.servers.sshd import hosts, needs_sshd
 
 @contextlib.contextmanager
 def local_place(folder: Path) -> Iterator[Place]:
-    """Machines of this very machine, with real agents and keepers."""
+    """Provide machines of this machine, with real agents and keepers."""
     provider = LocalProvider(f"file://{folder}/root", folder / "machines", SystemClock())
 
     def kill_agent(name: str) -> None:
@@ -54,7 +54,7 @@ HOSTS = ("one", "two")
 
 @contextlib.contextmanager
 def ssh_place(folder: Path) -> Iterator[Place]:
-    """Two hosts of one's own: each an sshd on this machine, with a home of its own."""
+    """Provide two own hosts: each an sshd on this machine, with its own home."""
     with hosts(folder, *HOSTS) as config:
         pool = replace(
             POOL,
@@ -104,13 +104,13 @@ CLOUDS = ("fake", "gce", "gcp_tpu", "ec2")
 
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """A place with a will of its own."""
+    """A place whose provider may refuse."""
 
     place: Place
     world: World
 
     def calls(self) -> tuple[Callable[[], object], ...]:
-        """Each operation of the port."""
+        """Return each operation of the port."""
         provider = self.place.provider
         return (
             provider.list,
@@ -121,7 +121,7 @@ class Cloud:
 
 @pytest.fixture(params=CLOUDS)
 def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cloud]:
-    """Every provider that may refuse, in turn."""
+    """Provide every provider that may refuse, in turn."""
     with PLACES[request.param](tmp_path) as made:
         assert made.world is not None
         yield Cloud(place=made, world=made.world)
@@ -141,7 +141,7 @@ NEEDS: dict[str, pytest.MarkDecorator | list[pytest.MarkDecorator]] = {
 
 @pytest.fixture(params=[pytest.param(name, marks=NEEDS.get(name, ())) for name in PLACES])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    """Every provider in turn."""
+    """Provide every provider in turn."""
     with PLACES[request.param](tmp_path) as made:
         yield made
 
@@ -197,7 +197,7 @@ def test_two_machines_are_two(place: Place) -> None:
 
 
 def test_a_batch_runs_whole(cloud: Cloud) -> None:
-    """Every machine of a batch runs, and the batch is made once however often it is asked for."""
+    """Every machine of a batch runs, and repeated requests create the batch only once."""
     cloud.place.create(*cloud.place.batch)
     cloud.place.create(*cloud.place.batch)
     for machine in cloud.place.batch:
@@ -207,7 +207,7 @@ def test_a_batch_runs_whole(cloud: Cloud) -> None:
 
 
 def test_a_batch_without_room_for_all_leaves_none(cloud: Cloud) -> None:
-    """Where the zone has fewer machines than the batch, it is sold out, and none is left."""
+    """If the zone has fewer machines than the batch, it is sold out, and none is left."""
     cloud.world.stock(1)
     with pytest.raises(NoCapacityError) as sold_out:
         cloud.place.create(*cloud.place.batch)
@@ -217,7 +217,7 @@ def test_a_batch_without_room_for_all_leaves_none(cloud: Cloud) -> None:
 
 
 def test_what_was_sold_out_is_made_when_there_is_stock(cloud: Cloud) -> None:
-    """A batch that was refused for want of stock is made by a later create of the same names."""
+    """A batch that was refused as sold out is created by a later create of the same names."""
     cloud.world.stock(0)
     with pytest.raises(NoCapacityError):
         cloud.place.create(*cloud.place.batch)
@@ -229,7 +229,7 @@ def test_what_was_sold_out_is_made_when_there_is_stock(cloud: Cloud) -> None:
 
 
 def test_a_limit_is_no_stock_out(cloud: Cloud) -> None:
-    """A limit of the account is told apart from a zone that is sold out, and makes nothing."""
+    """A limit of the account is different from a zone that is sold out, and creates nothing."""
     cloud.world.limit(True)
     with pytest.raises(NoCapacityError) as limited:
         cloud.place.create(cloud.place.machine)
@@ -238,7 +238,7 @@ def test_a_limit_is_no_stock_out(cloud: Cloud) -> None:
 
 
 def test_missing_rights_are_a_refusal(cloud: Cloud) -> None:
-    """Missing rights are a refusal, which makes nothing; once they are given, a create works."""
+    """Missing permissions refuse and create nothing; once they are granted, a create works."""
     cloud.world.refuse(True)
     with pytest.raises(ProviderRefusedError):
         cloud.place.create(cloud.place.machine)
@@ -249,7 +249,7 @@ def test_missing_rights_are_a_refusal(cloud: Cloud) -> None:
 
 
 def test_one_call_too_many_is_asked_again_later(cloud: Cloud) -> None:
-    """A provider that asks for patience is unavailable, whatever it is asked."""
+    """A provider that limits the rate is unavailable for every operation."""
     cloud.place.create(cloud.place.machine)
     cloud.world.pace(True)
     for call in cloud.calls():
@@ -260,7 +260,7 @@ def test_one_call_too_many_is_asked_again_later(cloud: Cloud) -> None:
 
 
 def test_a_provider_out_of_reach_lists_nothing_less(cloud: Cloud) -> None:
-    """A provider that cannot be reached raises: a list is whole or there is none."""
+    """A provider that cannot be reached raises: a list is complete or there is none."""
     cloud.place.create(cloud.place.machine)
     cloud.world.cut(True)
     for call in cloud.calls():
@@ -272,7 +272,7 @@ def test_a_provider_out_of_reach_lists_nothing_less(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("is_made", [True, False], ids=["made", "not-made"])
 def test_a_create_without_an_answer_is_made_once(cloud: Cloud, is_made: bool) -> None:
-    """A create whose outcome is unknown is made again, and makes the batch exactly once."""
+    """A create with an unknown outcome is repeated, and creates the batch exactly once."""
     cloud.world.lose(is_made)
     with pytest.raises(ProviderUnavailableError):
         cloud.place.create(*cloud.place.batch)
@@ -297,7 +297,7 @@ def test_a_deletion_that_does_nothing_is_seen(cloud: Cloud) -> None:
 
 
 def test_a_pool_that_was_moved_still_has_its_machines(cloud: Cloud) -> None:
-    """What it made in other zones, of another region too, is listed and deleted."""
+    """What it created in other zones, even of another region, is listed and deleted."""
     cloud.place.create(cloud.place.machine)
     cloud.place.until(MACHINE.name, "running")
     moved = replace(cloud.place, provider=cloud.world.moved())
@@ -308,7 +308,7 @@ def test_a_pool_that_was_moved_still_has_its_machines(cloud: Cloud) -> None:
 
 
 def test_a_machine_is_deleted_before_any_list(cloud: Cloud) -> None:
-    """A bastion that starts anew knows no zones of machines yet: it looks in all of the pool's."""
+    """A restarted bastion does not know the zones of machines: it checks all zones of the pool."""
     cloud.place.create(cloud.place.machine)
     cloud.place.until(MACHINE.name, "running")
     cloud.world.moved().delete(MACHINE.name)

@@ -1,4 +1,4 @@
-"""What every object store promises, held against every adapter."""
+"""What every object store promises, tested against every adapter."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ ODD_KEYS = (
     params=[pytest.param(name, marks=PROVEN.get(name, [])) for name in SHOPS],
 )
 def shop(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Place]]:
-    """Each adapter in turn, with what it needs."""
+    """Provide each adapter in turn, with what it needs."""
     with SHOPS[request.param]() as found:
         yield found
 
 
 @pytest.fixture
 def place(shop: Callable[[Path], Place], tmp_path: Path) -> Place:
-    """A fresh, empty store."""
+    """Provide a fresh, empty store."""
     return shop(tmp_path)
 
 
 @pytest.fixture
 def store(place: Place) -> ObjectStore:
-    """The store of the place."""
+    """Return the store of the place."""
     return place.store
 
 
 def read(store: ObjectStore, key: str) -> Object:
-    """The object at `key`, which must be there."""
+    """Return the object at `key`, which must exist."""
     found = store.read(key)
     assert found is not None
     return found
@@ -67,11 +67,11 @@ def read(store: ObjectStore, key: str) -> Object:
 
 def read_patiently(store: ObjectStore, key: str) -> Object:
     """
-    The object at `key`, asked again while the store is out of reach.
+    Return the object at `key`, retrying while the store is out of reach.
 
-    Servers answer some calls that meet another on the same object with 500, which says nothing of
-    what was done: moto a read of what is being overwritten, Ceph's gateway a swap beside another,
-    it and localstack a swap beside a delete.
+    Servers answer some calls that coincide with another on the same object with 500, which says
+    nothing about what was done: moto a read of what is being overwritten, Ceph's gateway a swap
+    beside another, and both Ceph's gateway and localstack a swap beside a delete.
     """
     while True:
         try:
@@ -81,7 +81,7 @@ def read_patiently(store: ObjectStore, key: str) -> Object:
 
 
 def swapped(place: Place, key: str, data: bytes, version: Version) -> bool:
-    """Whether a swap is known to have landed; not when it was refused, or is in doubt."""
+    """Whether a swap is known to have landed; not if it was refused, or is in doubt."""
     try:
         place.store.swap(key, data, if_version=version)
     except ConflictError:
@@ -94,12 +94,12 @@ def swapped(place: Place, key: str, data: bytes, version: Version) -> bool:
 
 
 def keys(store: ObjectStore, prefix: str, *, start_after: str = "", limit: int = 1000) -> list[str]:
-    """The keys a list shows."""
+    """Return the keys that a list shows."""
     return [e.key for e in store.list(prefix, start_after=start_after, limit=limit)]
 
 
 def keys_patiently(store: ObjectStore, prefix: str) -> list[str]:
-    """The keys a list shows, asked again as by `read_patiently`: moto's trips over deletes."""
+    """Return the keys that a list shows, retrying as in `read_patiently`: moto's can fail."""
     while True:
         try:
             return keys(store, prefix)
@@ -108,7 +108,7 @@ def keys_patiently(store: ObjectStore, prefix: str) -> list[str]:
 
 
 def test_its_date_is_known_from_its_answers(place: Place) -> None:
-    """Whatever this machine's clock says, the date is the one that its objects bear."""
+    """Whatever this machine's clock says, the date is that of its objects."""
     here = SystemClock() if place.name == "local" else VirtualClock(wall=0.0)
     date, store = date_of(place.store, here), place.store
     written = store.create("a", b"1")
@@ -158,7 +158,7 @@ def test_swap_needs_the_current_version(store: ObjectStore) -> None:
 
 
 def test_swap_never_creates(store: ObjectStore) -> None:
-    """A swap of an object that is not there, or no longer, raises ConflictError."""
+    """A swap of an object that does not exist, or no longer exists, raises ConflictError."""
     version = store.create("a", b"1").version
     store.delete("a")
     for key in ("a", "b", "a/b"):
@@ -191,7 +191,7 @@ def test_conditional_read_returns_nothing_when_nothing_changed(store: ObjectStor
 
 
 def test_delete_is_idempotent_and_frees_the_name(store: ObjectStore) -> None:
-    """A deleted object is gone from reads and lists, may be deleted again and created anew."""
+    """A deleted object is gone from reads and lists, can be deleted again, and created again."""
     store.create("a/b/c", b"1")
     store.delete("a/b/c")
     store.delete("a/b/c")
@@ -205,7 +205,7 @@ def test_delete_is_idempotent_and_frees_the_name(store: ObjectStore) -> None:
 
 
 def test_a_folder_is_gone_with_its_last_object(store: ObjectStore) -> None:
-    """Once everything below `a/` is deleted, `a` may be an object, and the other way round."""
+    """Once everything below `a/` is deleted, `a` can be an object, and vice versa."""
     store.create("a/b/c", b"1")
     store.delete("a/b/c")
     store.create("a", b"2")
@@ -215,7 +215,7 @@ def test_a_folder_is_gone_with_its_last_object(store: ObjectStore) -> None:
 
 
 def test_a_folder_store_refuses_an_object_that_is_a_folder(place: Place) -> None:
-    """Where keys are paths, an object inside an object is refused, and harms neither."""
+    """If keys are paths, an object inside an object is refused, and harms neither."""
     if not place.is_folder:
         pytest.skip("a bucket has no folders to see it by")
     place.store.create("a/b", b"1")
@@ -227,7 +227,7 @@ def test_a_folder_store_refuses_an_object_that_is_a_folder(place: Place) -> None
 
 
 def test_odd_keys_are_kept_apart(store: ObjectStore) -> None:
-    """Every character that a key may hold survives create, read, list, swap and delete."""
+    """Every character that a key may contain survives create, read, list, swap and delete."""
     for n, key in enumerate(ODD_KEYS):
         store.create(key, b"%d" % n)
     assert keys(store, "") == sorted(ODD_KEYS, key=str.encode)
@@ -272,7 +272,7 @@ def test_what_is_no_key_is_refused(store: ObjectStore) -> None:
 
 
 def test_bodies_of_any_size(store: ObjectStore) -> None:
-    """Empty bodies and bodies of 10 MB come back byte for byte, and lists tell their sizes."""
+    """Empty bodies and bodies of 10 MB come back byte for byte, and lists show their sizes."""
     large = bytes(range(256)) * 40_000
     store.create("empty", b"")
     store.create("large", large)
@@ -285,14 +285,14 @@ def test_bodies_of_any_size(store: ObjectStore) -> None:
 
 
 def test_bytes_come_back_as_they_were(store: ObjectStore) -> None:
-    """Nothing on the way unpacks, decodes or translates a body."""
+    """No layer unpacks, decodes or translates a body."""
     for n, body in enumerate([b"\x1f\x8b\x08\x00gzip?", b"\r\n\r\n", b"\xff\xfe", b"\x00", b"{}"]):
         store.create(f"k{n}", body)
         assert read(store, f"k{n}").data == body
 
 
 def test_a_list_shows_what_was_written_before(store: ObjectStore) -> None:
-    """A list after a write shows it with the version, size and time; after a delete no more."""
+    """A list after a write shows it with version, size and time; after a delete, it does not."""
     written = store.create("a/b", b"12345")
     (entry,) = store.list("a/")
     found = read(store, "a/b")
@@ -306,7 +306,7 @@ def test_a_list_shows_what_was_written_before(store: ObjectStore) -> None:
 
 
 def test_lists_are_sorted_by_bytes_and_cut_by_prefix(store: ObjectStore) -> None:
-    """Keys come in the order of their UTF-8 bytes, `/` included; any prefix is a plain one."""
+    """Keys come in the order of their UTF-8 bytes, including `/`; a prefix is just a string."""
     names = ["a-b", "a.b", "a/b", "a/b.c", "a/b0", "a0", "aa/a", "b", "é/x", "\uffee", "😀"]
     for key in reversed(names):
         store.create(key, b"")
@@ -343,7 +343,7 @@ def test_lists_page_through_many_names(place: Place) -> None:
     assert [key for page in pages for key in page] == names
     assert keys(store, "inbox/", limit=2500) == names
     assert keys(store, "inbox/p3/", limit=3) == [k for k in names if k.startswith("inbox/p3/")][:3]
-    # A cap per user: past the user's whole prefix in one step.
+    # One cap per user: past the user's whole prefix in one step.
     assert keys(store, "inbox/", start_after="inbox/p0/u0/\U0010ffff", limit=1) == [
         next(k for k in names if k > "inbox/p0/u0/\U0010ffff")
     ]
@@ -365,7 +365,7 @@ def test_of_many_creators_one_wins(place: Place) -> None:
 
 
 def test_no_update_is_lost(place: Place) -> None:
-    """Contenders that add by compare-and-swap, retrying until it stands, lose no addition."""
+    """Contenders that add by compare-and-swap, retrying until it succeeds, lose no addition."""
     place.store.create("counts", b"{}")
 
     def add(store: ObjectStore, number: int) -> int:
@@ -389,7 +389,7 @@ def test_no_update_is_lost(place: Place) -> None:
 
 
 def test_a_swap_never_revives_what_was_deleted(place: Place) -> None:
-    """Of a swap and a delete at once either order is seen: the object is never left behind."""
+    """A concurrent swap and delete happen in either order: the object is never left behind."""
     if place.name == "ceph":
         pytest.skip("its gateway says that a delete is done when a swap has beaten it (0049)")
 
@@ -407,7 +407,7 @@ def test_a_swap_never_revives_what_was_deleted(place: Place) -> None:
 
 
 def test_folders_come_and_go_under_many_writers(place: Place) -> None:
-    """Contenders that create and delete in one folder never trip over its coming and going."""
+    """Contenders that create and delete in one folder never fail because it comes and goes."""
 
     def come_and_go(store: ObjectStore, number: int) -> int:
         for n in range(10):
@@ -421,7 +421,7 @@ def test_folders_come_and_go_under_many_writers(place: Place) -> None:
 
 
 def test_readers_see_old_or_new_and_never_a_mix(place: Place) -> None:
-    """While one contender swaps large bodies, readers see each whole, and only forward."""
+    """While one contender swaps large bodies, readers see each whole, and only newer ones."""
     place.store.create("large", b"\x00" * 300_000)
 
     def read_or_write(store: ObjectStore, number: int) -> bool:

@@ -70,7 +70,7 @@ class Bucket:
         self.store.create(layout.instructions(MACHINE, life, batch.number), encode(batch))
 
     def facts(self) -> tuple[Fact, ...]:
-        """All facts reported so far, in order."""
+        """Return all facts reported so far, in order."""
         told: list[Fact] = []
         for entry in self.store.list(layout.BELLS):
             found = self.store.read(entry.key)
@@ -79,11 +79,11 @@ class Bucket:
         return tuple(told)
 
     def told(self, of: HostFact = OF) -> tuple[str, ...]:
-        """The kinds of facts about one host, in order."""
+        """Return the kinds of facts about one host, in order."""
         return tuple(fact.kind for fact in self.facts() if getattr(fact, "of", None) == of)
 
     def claim(self, of: HostFact = OF) -> Claim | None:
-        """The claim of a host."""
+        """Return the claim of a host."""
         key = claim_key(of, MACHINE)
         found = look(self.store, key, ClaimRegister)
         return found.claim if found else None
@@ -94,7 +94,7 @@ class Bucket:
         self.store.create(key, encode(ClaimRegister(write_id="other", claim=claim)))
 
     def end(self, of: HostFact = OF) -> End | None:
-        """The end of a host."""
+        """Return the end of a host."""
         key = end_key(of, MACHINE)
         found = look(self.store, key, EndRegister)
         return found.end if found else None
@@ -110,7 +110,7 @@ class Bucket:
         self.store.create(key, encode(GoRegister(write_id="go", addresses=addresses, port=port)))
 
     def log(self, process: int = 0, of: HostFact = OF) -> bytes:
-        """The whole log of a process; fails on a gap or an overlap."""
+        """Return the whole log of a process; fail on a gap or an overlap."""
         prefix = layout.log(
             of.project, of.job, of.attempt, replica=of.replica, host=of.host, process=process
         )
@@ -124,7 +124,7 @@ class Bucket:
 
 
 def start(of: HostFact = OF, **fields: Any) -> Start:
-    """The instruction that starts a host."""
+    """Return the instruction that starts a host."""
     return Start(
         project=of.project,
         job=of.job,
@@ -139,7 +139,7 @@ def start(of: HostFact = OF, **fields: Any) -> Start:
 
 
 def stop(of: HostFact = OF, reason: str = "cancel", grace_s: float = 5.0) -> StopHost:
-    """The instruction that stops a host."""
+    """Return the instruction that stops a host."""
     return StopHost(
         project=of.project,
         job=of.job,
@@ -154,7 +154,7 @@ def stop(of: HostFact = OF, reason: str = "cancel", grace_s: float = 5.0) -> Sto
 
 
 def job(*commands: str, **fields: Any) -> Job:
-    """A job of one process for each command."""
+    """Return a job with one process per command."""
     lines = commands or ("true",)
     return Job(name="train", processes=tuple(Process([line]) for line in lines), **fields)
 
@@ -224,7 +224,7 @@ class Rig:
 
     @property
     def keeper(self) -> FakeKeeper:
-        """The newest keeper, which may have crashed."""
+        """Return the newest keeper, which may have crashed."""
         assert self._keeper is not None
         return self._keeper
 
@@ -233,7 +233,7 @@ class Rig:
         return self.agent.is_finished
 
     def pass_s(self, seconds: float, *, step_s: float = 0.02) -> None:
-        """Let time pass, the agent taking turns."""
+        """Let time pass while the agent takes turns."""
         deadline = self.clock.monotonic() + seconds
         while self.clock.monotonic() < deadline:
             while self.agent.turn():
@@ -243,7 +243,7 @@ class Rig:
             pass
 
     def executions(self, of: HostFact = OF) -> int:
-        """How often a host was started."""
+        """Return how often a host was started."""
         return self.keeper_home.executed.count(key_of(of))
 
     def _connect(self) -> FakeKeeper:

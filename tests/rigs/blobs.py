@@ -1,4 +1,4 @@
-"""Two stores for the tests: one in memory that counts, one in a folder for several processes."""
+"""Two stores for the tests: one in memory that counts calls, one in a shared folder."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ class MemoryBlobs:
         self.created: list[str] = []
 
     def read(self, key: str) -> bytes | None:
-        """What lies at `key`."""
+        """Return the object at `key`."""
         return self.objects.get(key)
 
     def create(self, key: str, data: bytes) -> bool:
-        """Keep `data` unless something is there."""
+        """Store `data` unless there is an object."""
         if self.objects.setdefault(key, data) is not data:
             return False
         self.created.append(key)
         return True
 
     def exists(self, key: str) -> bool:
-        """Whether something is there."""
+        """Whether there is an object."""
         return key in self.objects
 
 
 class FolderBlobs:
-    """A store in a folder, which several processes may use."""
+    """A store in a folder that several processes can use."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
 
     def read(self, key: str) -> bytes | None:
-        """What lies at `key`."""
+        """Return the object at `key`."""
         try:
             return (self._top / key).read_bytes()
         except FileNotFoundError:
             return None
 
     def create(self, key: str, data: bytes) -> bool:
-        """Keep `data` unless something is there."""
+        """Store `data` unless there is an object."""
         path = self._top / key
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=self._top)
@@ -59,5 +59,5 @@ class FolderBlobs:
         return True
 
     def exists(self, key: str) -> bool:
-        """Whether something is there."""
+        """Whether there is an object."""
         return (self._top / key).exists()

@@ -1,8 +1,8 @@
 """
-A bucket as a busy bastion leaves it: its views and files, with as many jobs as a test wants.
+A bucket as a busy bastion leaves it: its views and files, with any number of jobs.
 
-The views are those that the bastion makes of a root, with the reasons of its own scheduler, so what
-pages read here is what it publishes.
+The views are the ones that the bastion derives from a root, with the reasons of its own scheduler,
+so the pages read here are those that it publishes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ POOL = Pool(
 
 
 def quota_text(machines: int) -> str:
-    """A quota file that gives each project a fifth of all devices."""
+    """Return a quota file that gives each project a fifth of all devices."""
     shares = "".join(f"[project_resources.{name}]\nh100 = 0.2\n" for name in PROJECTS)
     members = "".join(f"{name} = {json.dumps(list(PEOPLE))}\n" for name in PROJECTS)
     return (
@@ -63,7 +63,7 @@ def quota_text(machines: int) -> str:
 
 
 def busy_root(*, machines: int, running: int, queued: int) -> Root:
-    """A root with `running` jobs on its machines and `queued` ones behind them."""
+    """Return a root with `running` jobs on its machines and `queued` ones behind them."""
     hosts = {f"h100-west-{n}-0": _machine(n, queued) for n in range(machines)}
     places = cycle((name, index) for name in hosts for index in range(DEVICES))
     wide = max(1, machines * DEVICES * 9 // 10 // max(running, 1))
@@ -98,7 +98,7 @@ def busy_root(*, machines: int, running: int, queued: int) -> Root:
 
 
 def write_bucket(store: ObjectStore, root: Root) -> None:
-    """Write the views and files of `root`; what was there is replaced."""
+    """Write the views and files of `root`, replacing earlier ones."""
     quota = parse(root.quota_text)
     pools = {POOL.name: POOL}
     plan = decide(snapshot_of(root, quota, now=root.now, pools=pools), root.now)
@@ -116,7 +116,7 @@ def write_bucket(store: ObjectStore, root: Root) -> None:
 
 
 def put(store: ObjectStore, key: str, data: bytes) -> None:
-    """Write an object, whether or not there is one."""
+    """Write an object, replacing any."""
     entries = store.list(key, limit=1)
     if entries and entries[0].key == key:
         store.swap(key, data, if_version=entries[0].version)
@@ -203,7 +203,10 @@ def _queued(number: int) -> JobRecord:
 
 
 def write_use(store: ObjectStore, root: Root, *, segments: int = 6) -> None:
-    """Write what machines use now, a foreign process on the first, and samples of each host."""
+    """
+    Write the current usage of machines, with a foreign process on the first, and samples of each
+    host.
+    """
     hosts: dict[str, list[HostUse]] = {}
     for job in root.jobs.values():
         for replica, place in enumerate(job.attempt.placement if job.attempt else ()):
@@ -250,7 +253,7 @@ def write_use(store: ObjectStore, root: Root, *, segments: int = 6) -> None:
 
 
 def _samples(devices: tuple[int, ...], number: int) -> UsageSegment:
-    """Ten minutes of samples: the devices work, and rest at the end of every third segment."""
+    """Return ten minutes of samples: the devices work, with a pause after every third segment."""
     n = 60
     each = {
         str(i): tuple(
@@ -270,7 +273,7 @@ def _samples(devices: tuple[int, ...], number: int) -> UsageSegment:
 
 
 def names(root: Root) -> Iterator[str]:
-    """The ids of its jobs."""
+    """Yield the ids of its jobs."""
     yield from root.jobs
 
 

@@ -1,4 +1,4 @@
-"""What a leader carries from one commit to the next, against what follows from root alone."""
+"""What a leader carries from one commit to the next, compared with what follows from root alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.store.memory import MemoryStore
 
 
 def wrongly_carried(leader: Leader) -> str:
-    """Return the first thing that `leader` knows other than its root says; empty if all is so."""
+    """Return the first fact in which `leader` differs from its root; empty if there is none."""
     root = leader.held.root
     every = [*root.jobs.values(), *(each.each for each in root.arrays.values() if each.waiting)]
     dependents = {job.id for job in every if job.after and job.phase is Phase.QUEUED}

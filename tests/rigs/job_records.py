@@ -29,7 +29,7 @@ T0 = 1000.0
 
 
 def queued(*, replicas: int = 1, **more: Any) -> JobRecord:
-    """A queued job."""
+    """Return a queued job."""
     return JobRecord(
         id="train-1",
         project="blue",
@@ -44,7 +44,7 @@ def queued(*, replicas: int = 1, **more: Any) -> JobRecord:
 
 
 def placement(replicas: int = 1, hosts: int = 1) -> Placement:
-    """A placement with every host on a separate machine."""
+    """Return a placement with every host on a separate machine."""
     return tuple(
         ReplicaPlace(
             hosts=tuple(
@@ -56,22 +56,22 @@ def placement(replicas: int = 1, hosts: int = 1) -> Placement:
 
 
 def admitted(replicas: int = 1) -> ev.Admitted:
-    """The event of an admission."""
+    """Return the event of an admission."""
     return ev.Admitted(nonce="n", placement=placement(replicas), job_class=JobClass.GUARANTEED)
 
 
 def stop(reason: StopReason = StopReason.PREEMPT, by: str = "owner") -> Stop:
-    """A stop with five seconds of grace."""
+    """Return a stop with a grace period of five seconds."""
     return Stop(reason=reason, at=T0, deadline=T0 + 5, by=by)
 
 
 def starting(*, replicas: int = 1, **more: object) -> JobRecord:
-    """A job that was just admitted."""
+    """Return a job that was just admitted."""
     return step(queued(replicas=replicas, **more), admitted(replicas), T0)
 
 
 def running(*, replicas: int = 1, **more: object) -> JobRecord:
-    """A job all of whose hosts are claimed and started."""
+    """Return a running job: all of its hosts are claimed and started."""
     job = starting(replicas=replicas, **more)
     for r in range(replicas):
         job = step(job, ev.HostClaimed(replica=r, host=0, claim=Claim(machine="m", life=1)), T0)
@@ -83,12 +83,15 @@ def running(*, replicas: int = 1, **more: object) -> JobRecord:
 def stopping(
     reason: StopReason = StopReason.PREEMPT, *, replicas: int = 1, **more: object
 ) -> JobRecord:
-    """A running job with a requested stop."""
+    """Return a running job with a requested stop."""
     return step(running(replicas=replicas, **more), ev.StopWanted(stop=stop(reason)), T0)
 
 
 def ended(job: JobRecord, *ends: End | None, now: float = T0 + 1) -> JobRecord:
-    """`job` after its hosts have ended so, replica by replica; None: it has not ended."""
+    """
+    Return `job` after its hosts ended this way, replica by replica; None: the replica has not
+    ended.
+    """
     for replica, end in enumerate(ends):
         if end is not None:
             job = step(job, ev.HostEnded(replica=replica, host=0, end=end), now)
@@ -96,7 +99,7 @@ def ended(job: JobRecord, *ends: End | None, now: float = T0 + 1) -> JobRecord:
 
 
 def drained(job: JobRecord, now: float = T0 + 2) -> JobRecord:
-    """`job` when its logs are in the bucket."""
+    """Return `job` with its logs in the bucket."""
     assert job.attempt is not None
     for replica, hosts in enumerate(job.attempt.hosts):
         for host in range(len(hosts)):
@@ -105,19 +108,19 @@ def drained(job: JobRecord, now: float = T0 + 2) -> JobRecord:
 
 
 def exited(*codes: int, notice: str = "", **more: object) -> End:
-    """Processes exited with `codes`; without a notice the first that is not 0 failed first."""
+    """Return processes that exited with `codes`; without a notice, the first error came first."""
     first = None if notice else next((i for i, code in enumerate(codes) if code), None)
     given = {"first_failed": first, **more}
     return End(kind="exited", codes=codes, notice=notice, **given)  # type: ignore[arg-type]
 
 
 def draining() -> JobRecord:
-    """A job that succeeded and whose logs are not all in the bucket."""
+    """Return a job that succeeded and whose logs are not all in the bucket."""
     return ended(running(), exited(0))
 
 
 def done() -> JobRecord:
-    """A finished job."""
+    """Return a finished job."""
     return drained(draining())
 
 

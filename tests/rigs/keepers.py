@@ -63,20 +63,20 @@ SCRIPTS: dict[str, Script] = {
         on_notice=Reaction(code=0, signal=None, says=b"bye\n"),
     ),
 }
-"""The script of a shell line, for the fake."""
+"""Return the script of a shell line, for the fake."""
 
 EXITS, FAILS, HELLO, COMPLAINS, CRASHES, SLEEPS, OBEYS_5, OBEYS_0, IGNORES, *_MORE = SCRIPTS
 TIDIES, TICKS, PAUSES, FAILS_ONCE_UP, SAYS_BYE = _MORE
 
 
 def shell(line: str, **env: str) -> ProcessStart:
-    """A process that runs a line of shell."""
+    """Return a process that runs a line of shell."""
     path = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
     return ProcessStart(argv=("sh", "-c", line), env={**path, **env}, cwd="/tmp")
 
 
 def python(program: str, *arguments: str) -> ProcessStart:
-    """A process that runs a Python program, quickly started."""
+    """Return a process that runs a Python program and starts quickly."""
     argv = (sys.executable, "-I", "-S", "-c", program, *arguments)
     return ProcessStart(argv=argv, env={"PATH": "/usr/bin:/bin"}, cwd="/tmp")
 
@@ -90,7 +90,7 @@ def attempt(
     on_end: str = "",
     **more: Any,
 ) -> AttemptStart:
-    """An attempt; a string is a line of shell."""
+    """Return an attempt; a string is a line of shell."""
     return AttemptStart(
         key=key,
         processes=tuple(shell(each) if isinstance(each, str) else each for each in processes),
@@ -129,7 +129,7 @@ class World(ABC):
         return record()[0]
 
     def wrote(self, key: str, size_bytes: int = 1, process: int = 0) -> None:
-        """Wait until a process has written so many bytes."""
+        """Wait until a process has written that many bytes."""
         self.until(
             lambda: any(
                 isinstance(event, OutputGrew)
@@ -141,11 +141,11 @@ class World(ABC):
         )
 
     def log(self, key: str, process: int = 0) -> bytes:
-        """All of a log."""
+        """Return the entire log."""
         return self.keeper.read(key, process, offset=0, size_bytes=1 << 30)
 
     def record(self, key: str) -> ExitRecord:
-        """The record of `key`, as `attempts` has it."""
+        """Return the record of `key`, as in `attempts`."""
         (record,) = [
             state.record
             for state in self.keeper.attempts()
@@ -163,11 +163,11 @@ class World(ABC):
 
     @abstractmethod
     def without_disk(self) -> AbstractContextManager[None]:
-        """Within it, the keeper's disk is full."""
+        """Fill the keeper's disk within the context."""
 
     @abstractmethod
     def without_files(self) -> AbstractContextManager[None]:
-        """Within it, the keeper can open no files for the processes that it starts."""
+        """Prevent the keeper from opening files for new processes within the context."""
 
 
 class RealWorld(World):
@@ -192,12 +192,12 @@ class RealWorld(World):
 
     @property
     def pid(self) -> int:
-        """The keeper's process id."""
+        """Return the keeper's process id."""
         return int((self.home / "keeper" / "lock").read_text().split()[1])
 
     @property
     def mark(self) -> str:
-        """The prefix of marks in this home."""
+        """Return the prefix of marks in this home."""
         return f"{self.home.resolve()}:"
 
     def crash(self) -> None:
@@ -208,16 +208,16 @@ class RealWorld(World):
         self.gone()
 
     def without_disk(self) -> AbstractContextManager[None]:
-        """Within it, no file of the keeper can grow."""
+        """Keep all files of the keeper from growing within the context."""
         return self.limited(resource.RLIMIT_FSIZE, 0)
 
     def without_files(self) -> AbstractContextManager[None]:
-        """Within it, only the descriptors reserved for the keeper itself can be opened."""
+        """Leave only the descriptors reserved for the keeper itself within the context."""
         return self.limited(resource.RLIMIT_NOFILE, SPARE_FILES)
 
     @contextlib.contextmanager
     def limited(self, kind: int, most: int) -> Iterator[None]:
-        """Within it, the keeper has at most `most` of a resource."""
+        """Limit the keeper to `most` of a resource within the context."""
         before = resource.prlimit(self.pid, kind)
         resource.prlimit(self.pid, kind, (most, before[1]))
         try:
@@ -269,7 +269,7 @@ class FakeWorld(World):
 
     @contextlib.contextmanager
     def without_disk(self) -> Iterator[None]:
-        """Within it, no start can be recorded."""
+        """Make every record of a start fail within the context."""
         self.home.full = "No space left on device"
         try:
             yield
@@ -278,7 +278,7 @@ class FakeWorld(World):
 
     @contextlib.contextmanager
     def without_files(self) -> Iterator[None]:
-        """Within it, no process can be started."""
+        """Make every start of a process fail within the context."""
         self.home.exhausted = "Too many open files"
         try:
             yield

@@ -1,8 +1,8 @@
 """
-A bastion in one thread on a virtual clock: real leader, scripted agents and provider, memory store.
+A bastion in one thread on a virtual clock: real leader, scripted agents, in-memory store.
 
 Agents claim and start hosts as instructed; a test says when and how their processes end. Time and
-state change only by `turn`.
+state change only in `turn`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ PACE = Pace(
 
 
 class ScriptedProvider:
-    """Machines that run as soon as they are created; `stock` bounds their number."""
+    """Machines that run as soon as they are created; `stock` limits their number."""
 
     def __init__(self, pool: str, on_create: Callable[[Machine], None]) -> None:
         self.pool = pool
@@ -106,20 +106,20 @@ class ScriptedProvider:
         self.sold_out: set[str] = set()
         """Zones without machines."""
         self.left: dict[str, int] = {}
-        """How many more machines zones have; any number where it does not say."""
+        """How many more machines zones have; any number for a zone without an entry."""
         self.queues: dict[str, str] = {}
-        """Zones that keep requests, and what the provider says of that."""
+        """Zones that keep requests, and the provider's message."""
         self.ends: dict[str, str] = {}
-        """Zones whose machines end before their agents come, and what the provider says of that."""
+        """Zones whose machines end before their agents start, and the provider's message."""
         self._words: dict[str, str] = {}
         self.odd: dict[str, str] = {}
-        """What an admin has to mend, by machine."""
+        """What an admin has to fix, by machine."""
         self.in_account = ""
-        """The account in use; empty: it has none."""
+        """The account in use; empty if there is none."""
         self.refusal: Exception | None = None
-        """What a create of new machines raises."""
+        """The error of a create of new machines."""
         self.start_refusal: Exception | None = None
-        """What a create of a machine that is stopped raises."""
+        """The error of a create of a stopped machine."""
         self.error: Exception | None = None
         self._on_create = on_create
 
@@ -187,7 +187,7 @@ class ScriptedProvider:
 
 
 class Agent:
-    """One machine's agent: obeys its instructions at `poll`, and the calls of the test."""
+    """One machine's agent: it follows its instructions at `poll`, and the calls of the test."""
 
     def __init__(self, store: ObjectStore, name: str, *, h100: int = 8) -> None:
         self.store = store
@@ -210,7 +210,7 @@ class Agent:
         self.live_again()
 
     def live_again(self) -> None:
-        """Begin a new keeper life."""
+        """Start a new keeper life."""
         self.life += 1
         self._batch, self._bell = 1, 0
         self._waiting = []
@@ -219,7 +219,7 @@ class Agent:
         self.ring(self.hello())
 
     def hello(self) -> Hello:
-        """What it says of itself."""
+        """Return what it reports about itself."""
         return Hello(
             resources=Resources(h100=self.h100).amounts,
             address=f"10.0.0.{self.name[-1]}",
@@ -237,7 +237,7 @@ class Agent:
         return key
 
     def poll(self) -> None:
-        """Obey all new instructions."""
+        """Follow all new instructions."""
         if self.is_deaf:
             return
         while (instructions := self._next()) is not None:
@@ -248,7 +248,7 @@ class Agent:
             self._begin(start)
 
     def of(self, job: str, *, replica: int | None = None) -> HostFact:
-        """The host of `job` here that started last, or that of one replica."""
+        """Return the host of `job` here that started last, or that of one replica."""
         start = next(
             s
             for s in reversed(self.starts.values())
@@ -283,7 +283,7 @@ class Agent:
         self.ring(Reported(of=self.of(job), numbers=numbers))
 
     def _next(self) -> tuple[Instruction, ...] | None:
-        """The next batch, empty if it is unreadable; None if there is none yet."""
+        """Return the next batch, empty if it is unreadable; None if there is none yet."""
         key = layout.instructions(self.name, self.life, self._batch)
         try:
             found = self.store.read(key)
@@ -334,7 +334,7 @@ class Agent:
         self.ring(Started(of=_fact(start)))
 
     def _stop(self, stop: StopHost) -> None:
-        """Every process obeys a notice here and exits with 0."""
+        """Stop a host: every process obeys a notice here and exits with 0."""
         of = HostFact(
             project=stop.project,
             job=stop.job,
@@ -386,7 +386,7 @@ class Rig:
         config: `config/bastion.toml`, or None for none.
         quota: The quota file, or None for none.
         spoil: Wraps the store as the leader sees it.
-        provider: Opens a pool's provider; None: it is scripted, and its machines greet at once.
+        provider: Opens a pool's provider; None: it is scripted, and its machines greet immediately.
     """
 
     def __init__(
@@ -408,7 +408,7 @@ class Rig:
         self.build: Build | None = None
         """The build that new machines install; None: they install nothing."""
         self.opened: list[Pool] = []
-        """Each pool of which a provider was opened."""
+        """Each pool for which a provider was opened."""
         self.numbers = count(1)
         self.are_agents_up = True
         self.webhooks = Webhooks()
@@ -453,7 +453,7 @@ class Rig:
         )
 
     def nonce(self) -> str:
-        """A fresh name."""
+        """Return a new name."""
         return f"n{next(self.numbers)}"
 
     def _open_pool(self, pool: Pool) -> OpenPool:
@@ -471,11 +471,11 @@ class Rig:
         )
 
     def greet(self, machine: str, *, h100: int) -> None:
-        """Begin the agent of a machine that has booted."""
+        """Start the agent of a machine that has booted."""
         self.agents[machine] = Agent(self.bucket, machine, h100=h100)
 
     def turn(self, times: int = 1, *, seconds: float = 1.0) -> None:
-        """Make turns; after each one all agents poll and `seconds` pass."""
+        """Take turns; after each one all agents poll and `seconds` pass."""
         for _ in range(times):
             self.leader.turn()
             assert not (wrong := wrongly_carried(self.leader)), wrong
@@ -484,7 +484,7 @@ class Rig:
             self.clock.advance(seconds)
 
     def until(self, condition: Callable[[], object], *, turns: int = 60) -> None:
-        """Turn until `condition` holds; fails after `turns`."""
+        """Take turns until `condition` holds; fail after `turns`."""
         for _ in range(turns):
             if condition():
                 return
@@ -492,7 +492,7 @@ class Rig:
         assert condition(), "it never came true"
 
     def until_attempt(self, job: str, number: int) -> None:
-        """Turn until the `number`-th attempt of `job` runs."""
+        """Take turns until the `number`-th attempt of `job` runs."""
         self.until(lambda: self.phase(job) == "running" and self.job(job).attempts == number)
 
     # Users
@@ -521,7 +521,7 @@ class Rig:
         where: Where = ANYWHERE,
         **job: Any,
     ) -> str:
-        """Request a launch; return its ULID. `job` is for its one job, unless `jobs` are given."""
+        """Request a launch; return its ULID. `job` is its single job, unless `jobs` are given."""
         resources = Resources(h100=h100) if h100 else Resources()
         one = Job(processes=(Process(["true"], resources=resources),), **job)
         launch = Launch(
@@ -556,7 +556,7 @@ class Rig:
         return self.ask(user, project, verb, JobsRequest(targets=targets))
 
     def answer(self, asked: str, *, user: str = "ann", project: str = "blue") -> Answer:
-        """The answer to a request, which must exist now or after the next turn."""
+        """Return the answer to a request, which must exist now or after the next turn."""
         key = f"{project}/{user}/{asked}"
         if key in self.root.answers:
             return self.root.answers[key]
@@ -568,41 +568,41 @@ class Rig:
 
     @property
     def root(self) -> Root:
-        """Root, as the leader holds it."""
+        """Return root as the leader holds it."""
         return self.leader.held.root
 
     def job(self, job: str) -> JobRecord:
-        """An active job."""
+        """Return an active job."""
         return self.root.jobs[job]
 
     def phase(self, job: str) -> str:
-        """The phase of a job, `gone` when it left root."""
+        """Return the phase of a job, `gone` when it left root."""
         return self.root.jobs[job].phase.value if job in self.root.jobs else "gone"
 
     def result(self, job: str, project: str = "blue") -> Result | None:
-        """The final record of a job."""
+        """Return the final record of a job."""
         return self.read(layout.result(project, job), Result)
 
     def ended(self, job: str, project: str = "blue") -> Result:
-        """Turn until `job` has left root; return its final record."""
+        """Take turns until `job` has left root; return its final record."""
         self.until(lambda: self.phase(job) == "gone")
         result = self.result(job, project)
         assert result is not None
         return result
 
     def ended_later(self, job: str, project: str = "blue") -> Result:
-        """Turn until the final record of `job` exists; the job may be unknown before."""
+        """Take turns until the final record of `job` exists; the job may be unknown before."""
         self.until(lambda: self.result(job, project) is not None)
         return self.ended(job, project)
 
     def agent_of(self, job: str, *, replica: int = 0) -> Agent:
-        """The agent of the machine that a replica runs on."""
+        """Return the agent of the machine on which a replica runs."""
         attempt = self.job(job).attempt
         assert attempt is not None
         return self.agents[attempt.placement[replica].hosts[0].machine]
 
     def read(self, key: str, kind: type[_T]) -> _T | None:
-        """The record at `key`, or None."""
+        """Return the record at `key`, or None."""
         try:
             found = self.bucket.read(key)
         except NotFoundError:
@@ -611,11 +611,11 @@ class Rig:
         return decode(kind, found.data, key=key)
 
     def keys(self, prefix: str = "") -> list[str]:
-        """The keys in the bucket below `prefix`."""
+        """Return the keys in the bucket below `prefix`."""
         return [entry.key for entry in self.bucket.list(prefix, limit=100_000)]
 
     def history(self) -> list[Event]:
-        """All events: sealed segments in the bucket, those in root, in this order."""
+        """Return all events: sealed segments in the bucket, then those in root."""
         events: list[Event] = []
         sealed = {layout.events(segment.first): segment.events for segment in self.root.sealed}
         for key in sorted({*self.keys(layout.EVENTS), *sealed}):

@@ -1,8 +1,8 @@
 """
-How long the long proofs are.
+The length of the long tests.
 
-By default all of `make prove` fits into three hours on two cores. `make prove LENGTH=5` asks five
-times as many random histories, and takes about as many times as long.
+By default, all of `make prove` takes at most three hours on two cores. `make prove LENGTH=5` tries
+five times as many random histories, and takes about five times as long.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ LENGTH = float(os.environ.get("PROVE_LENGTH", "1"))
 
 
 def at_length(number: int) -> int:
-    """So many histories by default, and so many times as many where more are asked for."""
+    """Return the number of histories: `LENGTH` times the default."""
     return max(1, round(number * LENGTH))

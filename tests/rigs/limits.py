@@ -1,8 +1,8 @@
 """
-Limits of what a test waits for, above all where it cleans up: a wait that never ends holds up all.
+Limits for everything that a test waits for, above all during clean-up.
 
-pytest-timeout ends a test that hangs, and then nothing limits its fixtures any more. A thread that
-is waited for is a daemon, a process is killed before it is waited for, and both waits end.
+pytest-timeout ends a test that hangs, but then nothing limits its fixtures. So a thread that is
+waited for is a daemon, a process is killed before it is waited for, and both waits end.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from socketserver import BaseServer
 import pytest
 
 PATIENCE_S = 60.0
-"""Only ends what hangs."""
+"""Only reached by something that hangs."""
 
 
 def on_thread(work: Callable[..., object], *arguments: object) -> threading.Thread:
-    """Start `work` on a thread that no process waits for when it ends."""
+    """Start `work` on a daemon thread, which does not keep the process alive."""
     thread = threading.Thread(target=work, args=arguments, daemon=True)
     thread.start()
     return thread
@@ -53,12 +53,12 @@ def joined(thread: threading.Thread, within_s: float = PATIENCE_S) -> None:
 
 @contextmanager
 def answering(server: BaseServer) -> Iterator[None]:
-    """Let a server answer on a thread of its own; close it in the end."""
+    """Run a server on its own thread; close it in the end."""
     thread = on_thread(server.serve_forever, 0.02)
     try:
         yield
     finally:
-        # `shutdown` waits for a loop that a client can hold, as one amid a handshake does.
+        # `shutdown` waits for a loop that a client can block, such as during a handshake.
         joined(on_thread(server.shutdown))
         joined(thread)
         server.server_close()
@@ -68,7 +68,7 @@ def killed(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> int:
     """
     Kill a process unless it has ended, and return its exit code.
 
-    Its pipes are closed and not read to their end, since a child of it may hold them open.
+    Its pipes are closed and not read to their end, because a child of it may hold them open.
     """
     process.kill()
     code = process.wait(PATIENCE_S)

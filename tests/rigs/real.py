@@ -1,4 +1,4 @@
-"""Which tests start servers or programs: found by what they call, not by how long they take."""
+"""Tests that start servers or programs: found by what they call, not by how long they take."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 TESTS = Path(__file__).parent.parent
 
 FOLDERS = ("end_to_end", "contracts", "docs", "bundler", "bastion/agent", "bastion/provider")
-"""Where every test does, be it through the programs that it tests."""
+"""Folders where every test does, even if only through the programs that it tests."""
 
 _STARTERS = ("subprocess", "multiprocessing")
 
 
 def is_real(item: pytest.Item) -> bool:
-    """Whether a test, a fixture of it, or what these call in the tests starts any."""
+    """Whether a test, a fixture of it, or anything they call in the tests starts one."""
     inside = item.path.relative_to(TESTS).as_posix()
     if inside.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
         return True

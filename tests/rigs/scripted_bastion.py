@@ -1,7 +1,7 @@
 """
 A bastion in a few lines, for tests of the client: it answers the requests in the inbox.
 
-It acts when the client sleeps, on the client's virtual clock, so a test needs no thread and no
+It acts when the client sleeps, on the client's virtual clock. So a test needs no threads and no
 waiting, and every run is the same.
 """
 
@@ -68,13 +68,13 @@ class ScriptedBastion:
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self.store = store
         self.refusals: list[str] = []
-        """The problems that the next requests are refused with, one for each."""
+        """The problems with which the next requests are refused, one each."""
         self.machines: tuple[MachineReport, ...] = ()
         """The machines that a refusal lists."""
         self.taken: list[tuple[str, Body]] = []
         """(key, body) of every request that was absorbed."""
         self.on_taken: Callable[[layout.RequestName, Body], None] = lambda *_: None
-        """Called for each of them before its answer is written."""
+        """Called for each request before its answer is written."""
         clock.on_sleep.append(self.turn)
 
     def turn(self) -> None:
@@ -126,7 +126,7 @@ class ScriptedBastion:
 
 
 def world() -> tuple[MemoryStore, Clock]:
-    """An empty bucket with a quota file, and the clock of all actors."""
+    """Return an empty bucket with a quota file, and the clock of all actors."""
     clock = Clock()
     store = MemoryStore(clock.wall)
     store.create(layout.QUOTA, QUOTA.encode())
@@ -140,7 +140,7 @@ def lead(store: ObjectStore, *, now: float, **fields: object) -> None:
 
 
 def row(job: str, *, state: str = "queued", **fields: object) -> dict[str, object]:
-    """A row of the queue's view."""
+    """Return a row of the queue's view."""
     made: dict[str, object] = {
         "id": job,
         "name": job[:-11],

@@ -1,4 +1,4 @@
-"""Seeds of a random test: the first share in every run, the others in `make prove`."""
+"""Seeds of a random test: the first part in every run, the others in `make prove`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def write(top: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def write_deep(top: Path, depth: int = 1_500) -> Path:
-    """Make folders below each other, more than Python's stack holds; `top` must not exist."""
+    """Create nested folders, deeper than Python's stack; `top` must not exist."""
     top.mkdir(parents=True)
     folder = os.open(top, os.O_RDONLY)
     for _ in range(depth):
@@ -34,7 +34,7 @@ def write_deep(top: Path, depth: int = 1_500) -> Path:
 
 
 def read(top: Path) -> dict[str, tuple[str, bytes]]:
-    """Everything below `top`: kind or mode, and content or link target, by path."""
+    """Return everything below `top`: kind or mode, and content or link target, by path."""
     found: dict[str, tuple[str, bytes]] = {}
     for folder, folders, names in os.walk(top):
         for name in [*folders, *names]:

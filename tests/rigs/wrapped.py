@@ -1,4 +1,4 @@
-"""A store like another one: what a mutant, or a hazard, is made from."""
+"""A store that behaves like another one: the basis of mutants and faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Ver
 
 
 class Wrapped:
-    """Another store as it is; subclasses spoil one operation."""
+    """Passes everything to another store; subclasses spoil one operation."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

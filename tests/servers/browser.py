@@ -1,4 +1,4 @@
-"""Debian's Chromium, headless, driven by playwright; axe-core finds what shuts people out."""
+"""Debian's Chromium, headless, driven by playwright; axe-core finds accessibility faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ needs_chromium = pytest.mark.skipif(
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser of its own."""
+    """Run a separate browser."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         try:
@@ -50,7 +50,7 @@ def page_of(
     width: int = 1600,
     script: bool = True,
 ) -> Iterator[tuple[Page, list[str]]]:
-    """A page at `address`, and what went wrong in it: errors, refused sources, failed requests."""
+    """Open a page at `address`, and collect errors, refused sources and failed requests."""
     context = browser.new_context(
         base_url=address,
         color_scheme=scheme,
@@ -69,7 +69,7 @@ def page_of(
 
 
 def faults_of(page: Page) -> list[str]:
-    """What axe-core calls serious or critical, with the elements."""
+    """Return what axe-core calls serious or critical, with the elements."""
     page.evaluate(AXE.read_text())
     found: Any = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [

@@ -20,10 +20,10 @@ def canned(
     on_drip: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """
-    The URL of a server that answers each connection once with `answer`.
+    Run a server that answers each connection once with `answer`, and give its URL.
 
     Args:
-        answer: All of it, status line included.
+        answer: The entire answer, including the status line.
         drip: Bytes to send every 20 ms after the answer, without end.
         heard: Collects the requests.
         on_drip: Called after each drip.
@@ -56,7 +56,7 @@ def canned(
 
 
 def _request(client: socket.socket) -> bytes:
-    """All of a request: what answers before its end may have a client that cannot send the rest."""
+    """Return an entire request: an earlier answer may meet a client that cannot send the rest."""
     asked = b""
     while part := client.recv(65536):
         asked += part

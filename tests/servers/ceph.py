@@ -1,8 +1,8 @@
 """
 Ceph's object gateway as an S3 server: a cluster of one monitor and one OSD, all in memory.
 
-Many S3-compatible services run this server. It has one peculiarity: `If-Match`
-holds only for an ETag without its quotes.
+Many S3-compatible services run this server. It has one peculiarity: `If-Match` only matches an ETag
+without its quotes.
 """
 
 from __future__ import annotations

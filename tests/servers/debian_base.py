@@ -1,8 +1,8 @@
 """
-A stand-in for Debian images of Python, made of Debian's own packages: no registry is asked.
+A replacement for Debian images of Python, made of Debian's own packages without a registry.
 
-`python` and `pip` are called as in the image that it stands for, and install into the system. It
-trusts the certificates that this machine trusts, for its network may have some of its own.
+`python` and `pip` are invoked as in the original image, and install into the system. It trusts the
+certificates that this machine trusts, because its network may need additional ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 from tests.servers.dockerd import Dockerd
 
 SUITE = "bookworm"
-"""The Debian with Python 3.11."""
+"""The Debian release with Python 3.11."""
 PACKAGES = ("python3", "python3-pip", "python3-venv", "ca-certificates")
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -31,7 +31,7 @@ needs_debootstrap = pytest.mark.skipif(
 
 
 def load_base(docker: Dockerd, image: str, folder: Path) -> None:
-    """Make the base below `folder`, and load it as `image`."""
+    """Create the base below `folder`, and load it as `image`."""
     system = folder / "system"
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE]
     subprocess.run([*command, str(system)], check=True, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Google's own descriptions of its APIs, to hold requests and answers against."""
+"""Google's own descriptions of its APIs, with which requests and answers are compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.gcs.answers import Answer
 from tests.servers.gcs.api import Request
 
 _OTHERS = {"userProject", "uploadType", "upload_id", "upload_protocol"}
-"""Parameters of Cloud Storage that its description has no place for."""
+"""Parameters of Cloud Storage that its description does not contain."""
 _TYPES = {"string": str, "boolean": bool, "integer": int, "object": dict, "array": list}
 _FORMATS = {
     "int64": r"-?\d+",
@@ -29,7 +29,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Called:
-    """A method of an API and what its path says."""
+    """A method of an API and the parameters of its path."""
 
     id: str
     method: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Description:
     document: Mapping[str, Any]
 
     def called(self, verb: str, path: str) -> Called | None:
-        """Return the method that a request calls; None where there is none."""
+        """Return the method that a request calls; None if there is none."""
         for method, verbs, pattern in self._routes:
             found = pattern.fullmatch(path)
             if found is not None and verb in verbs:
@@ -79,16 +79,16 @@ class Description:
         return list(self._problems(schema, {"$ref": schema}, body, called.id))
 
     def answer_problems(self, called: Called, answer: Any) -> list[str]:
-        """Return how the value that a method answered differs from the description."""
+        """Return how the answer of a method differs from the description."""
         schema = called.method["response"]["$ref"]
         return list(self._problems(schema, {"$ref": schema}, answer))
 
     def fields_problems(self, called: Called, tree: Any) -> list[str]:
-        """Return which of the fields that a request asks for the answer cannot have."""
+        """Return requested fields that the answer cannot have."""
         return list(self._unknown({"$ref": called.method["response"]["$ref"]}, tree, "fields"))
 
     def _places(self, method: Mapping[str, Any]) -> Iterator[tuple[set[str], str]]:
-        """The verbs and patterns of paths by which a method is called."""
+        """Yield the verbs and path patterns of a method."""
         base = "/" + self.document["servicePath"]
         given = method.get("parameters", {})
 
@@ -115,7 +115,7 @@ class Description:
     def _problems(
         self, path: str, schema: Mapping[str, Any], value: Any, sent_to: str = ""
     ) -> Iterator[str]:
-        """How a value differs from a schema; `sent_to` is the method of a request's value."""
+        """Yield how a value differs from a schema; `sent_to` is the method of a request's value."""
         schema = self._resolved(schema)
         kind = schema["type"]
         if kind == "any":

@@ -1,4 +1,4 @@
-"""A docker daemon and a registry of the tests' own, and a small image that needs no download."""
+"""A docker daemon and a registry only for the tests, and a small image that needs no download."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Dockerd:
 
     @property
     def socket(self) -> Path:
-        """The daemon's socket."""
+        """Return the daemon's socket."""
         return Path(self.daemon.removeprefix("unix://"))
 
     def docker(self, *arguments: str, data: bytes | None = None) -> str:
@@ -67,7 +67,7 @@ def has_shell() -> bool:
 
 
 def shell_files() -> bytes:
-    """The files of `IMAGE`, as a tar archive."""
+    """Return the files of `IMAGE`, as a tar archive."""
     found = io.BytesIO()
     with tarfile.open(fileobj=found, mode="w") as tar:
         for name in ("bin", "tmp", "work", "etc"):

@@ -1,10 +1,10 @@
 """
 A container engine without containers: docker's HTTP API over a socket, and plain processes.
 
-These behave to their users as containers do. Each runs once and writes to every attached client.
-When its first process has ended, or it is removed, nothing that it started lives. There is no
-separate root directory and no limit. `tests/contracts/test_engine.py` holds this one and the
-real one to the same suite.
+For their users, these behave as containers do. Each runs once and writes to every attached client.
+When its first process ends, or it is removed, everything that it started ends. There is no separate
+root directory and no limit. `tests/contracts/test_engine.py` runs the same suite against this
+engine and the real one.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Made:
         self.process: subprocess.Popen[bytes] | None = None
         self.watchers: list[Any] = []
         self.attaching = threading.Lock()
-        """Held while one that attaches is told so and becomes a watcher: nothing is missed."""
+        """Held until a new watcher is registered and told so: no output is missed."""
         self.is_over = threading.Event()
 
     @property
     def state(self) -> str:
-        """Its state, as an engine calls it."""
+        """Return its state, in the engine's words."""
         if self.process is None:
             return "created"
         return "running" if self.is_running else "exited"
@@ -59,7 +59,7 @@ class Made:
         return self.process is not None and not self.is_over.is_set()
 
     def start(self) -> None:
-        """Start its program; a thread waits for it."""
+        """Start its program, and a thread that waits for it."""
         self.is_over.clear()
         argv = [*self.body["Entrypoint"], *self.body["Cmd"]]
         env = dict(pair.split("=", 1) for pair in self.body["Env"])
@@ -125,7 +125,7 @@ class Made:
 
 
 def inside(container: str) -> set[int]:
-    """Every process in a container."""
+    """Return every process in a container."""
     found = set()
     wanted = f"{MARK}={container}".encode()
     for process in Path("/proc").iterdir():
@@ -183,11 +183,11 @@ class FakeEngine:
     An engine at the socket `path`, between `open` and `close`; containers survive a `close`.
 
     Args:
-        path: Of its socket.
+        path: The path of its socket.
         images: References of the images it has.
-        registry: References of those that can be pulled.
-        folders: Where each container's start-up script has its folder, since all share their files;
-            None where one container has such a script at most.
+        registry: References of images that can be pulled.
+        folders: The folder of each container's start-up script, because all share their files; None
+            if at most one container has such a script.
     """
 
     def __init__(
@@ -206,20 +206,20 @@ class FakeEngine:
         self.made: dict[str, Made] = {}
         self.programs: dict[str, Program] = {}
         self.refusal = ""
-        """The error with which it refuses to create containers and to pull, or empty."""
+        """The error with which it refuses creates and pulls, or empty."""
         self.dropped = 0
         """How many of the next creates of containers are neither done nor answered."""
         self.lost = 0
-        """How many of them are done, but not answered."""
+        """How many of the next creates are done, but not answered."""
         self.stays = False
-        """Whether it stops no container, and says that it did."""
+        """Whether it reports stops that it does not carry out."""
         self.logins: list[str] = []
-        """The credentials that pulls sent."""
+        """The credentials sent by pulls."""
         self.lock = threading.Lock()
         self._open = ExitStack()
 
     def open(self) -> None:
-        """Start to answer."""
+        """Start answering."""
         engine = self
 
         class Answering(BaseHTTPRequestHandler):
@@ -432,7 +432,7 @@ class Exchange:
         program.run(connection)
 
     def _until_over(self, made: Made) -> None:
-        """Return when the container has ended or the engine is closed."""
+        """Wait until the container has ended or the engine is closed."""
         if made.process is None and self._parts[-1] == "wait":
             return
         while not made.is_over.wait(0.05) and self._engine.path.exists():

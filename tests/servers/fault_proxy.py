@@ -1,7 +1,7 @@
 """
-A bad network between a client and a server: an HTTP proxy that loses, cuts and repeats.
+A bad network between a client and a server: an HTTP proxy that drops, cuts and repeats.
 
-Each request is forwarded on a connection of its own, so that one fault affects one exchange.
+Each request is forwarded on a separate connection, so one fault affects one exchange.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FaultProxy:
     A proxy for the server at `port` of this machine, within its `with` block.
 
     Args:
-        faults: Called once for each exchange; returns the fault.
+        faults: Called once per exchange; returns the fault.
     """
 
     def __init__(self, port: int, faults: Callable[[], Fault]) -> None:
@@ -46,7 +46,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """The URL that a client uses."""
+        """Return the URL that a client uses."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> FaultProxy:

@@ -1,5 +1,5 @@
 """
-localstack as an S3 server that shares no code with moto, in an environment of its own.
+localstack as an S3 server that shares no code with moto, in a separate environment.
 
 It is 330 MB, too large for a dependency, and later releases need an account. So one version, with
 the dependencies of its time, is installed once and kept in the user's cache.

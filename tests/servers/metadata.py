@@ -1,4 +1,4 @@
-"""A metadata server on loopback, as those of Compute Engine and of EC2."""
+"""A metadata server on loopback, like those of Compute Engine and EC2."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tests.rigs.limits import answering
 
 
 class MetadataServer:
-    """What it says, by path below its host, and what it was asked to change."""
+    """What it returns, by path below its host, and the changes that it was asked to make."""
 
     def __init__(self, port: int) -> None:
         self.host = f"127.0.0.1:{port}"
         self.says: dict[str, str] = {}
         self.deleted: list[tuple[str, str]] = []
-        """(path, credential) of every delete: it plays the cloud's API too."""
+        """(path, credential) of every delete: it also plays the cloud's API."""
         self.refuses_deletes = False
 
 
 @contextmanager
 def metadata_server() -> Iterator[MetadataServer]:
-    """Serve until the end; a request without the header of its cloud is refused, as there."""
+    """Serve until the end; refuse a request without the header of its cloud, as that would."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     said = MetadataServer(server.server_address[1])
 

@@ -1,4 +1,4 @@
-"""A network namespace with one cable to this machine, which can be cut."""
+"""A network namespace with one cable to this machine that can be cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 @dataclass(frozen=True, kw_only=True)
 class Namespace:
-    """A place that has a network of its own; files and processes are those of this machine."""
+    """A namespace with its own network; files and processes are those of this machine."""
 
     name: str
     near: str
@@ -24,21 +24,21 @@ class Namespace:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What a command begins with that runs there."""
+        """Return the beginning of a command that runs there."""
         return ("ip", "netns", "exec", self.name)
 
     def cut(self) -> None:
-        """Pull the cable: packets of both ends are lost, and neither is told."""
+        """Cut the cable: packets of both ends are lost, and neither end is told."""
         _ip("-n", self.name, "link", "set", "far", "down")
 
     def mend(self) -> None:
-        """Put the cable back."""
+        """Connect the cable again."""
         _ip("-n", self.name, "link", "set", "far", "up")
 
 
 @contextmanager
 def network_namespace() -> Iterator[Namespace]:
-    """A namespace that is gone in the end; skips the test where none may be made."""
+    """Create a namespace and remove it in the end; skip the test if that is not permitted."""
     number = os.getpid() % 16384
     net = f"10.213.{number >> 6}.{(number & 63) << 2}".rpartition(".")
     first = int(net[2])

@@ -1,4 +1,4 @@
-"""Google Secret Manager on loopback: `versions.access`, held against its own description."""
+"""Google Secret Manager on loopback: `versions.access`, checked against its own description."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.rigs.limits import answering
 
 @cache
 def description() -> dict[str, Any]:
-    """`secretmanager.v1.json`, as google-api-python-client carries it."""
+    """Return `secretmanager.v1.json`, as google-api-python-client ships it."""
     folder = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
     parsed: dict[str, Any] = json.loads((folder / "secretmanager.v1.json").read_text())
     return parsed
 
 
 def access_method() -> dict[str, Any]:
-    """`projects.secrets.versions.access`."""
+    """Return `projects.secrets.versions.access`."""
     secrets = description()["resources"]["projects"]["resources"]["secrets"]
     method: dict[str, Any] = secrets["resources"]["versions"]["methods"]["access"]
     return method
@@ -38,7 +38,7 @@ class Asked:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.strange: list[str] = []
-        """Requests that the description does not have."""
+        """Requests that are not in the description."""
         self.failures: list[int] = []
         """Statuses of the next answers."""
 

@@ -1,9 +1,9 @@
 """
-A Slurm of ours: programs that answer as `sbatch`, `squeue`, `sinfo`, `scancel` and `scontrol` do.
+A Slurm for tests: programs that answer like `sbatch`, `squeue`, `sinfo`, `scancel`, `scontrol`.
 
-Its nodes are this machine, and jobs are real processes. It has no daemon: whatever is called first
-lets its world move on. All state is in one folder, so programs in other processes share it. The
-contract suite holds it to what the real one does (`slurmctld`).
+Its nodes are this machine, and jobs are real processes. It has no daemon: every call first advances
+its world. All state is in one folder, so programs in other processes share it. The contract suite
+runs against it and the real one (`slurmctld`).
 
 Run as a program: `python slurm.py FOLDER sbatch ...`.
 """
@@ -33,17 +33,17 @@ _MARK = "SLURM_OF_TESTS"
 _LOST = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"
 
 Answer = tuple[int, str, str]
-"""An exit code, what is printed, and what is said of errors."""
+"""An exit code, the output, and the error output."""
 
 
 class FakeSlurm:
     """
     A Slurm whose state is in `folder`, which exists.
 
-    A file there is a trouble: `down`, no program reaches the controller; `lost` and `dropped`, the
-    answer of the next submission is lost, after or before it was carried out; `stays`, nothing is
-    cancelled; `limited` and `refused`, nothing is accepted; `silent-n1`, that node does not answer;
-    `owned`, only an operator resumes.
+    A file there is a fault. `down`: no program reaches the controller. `lost` and `dropped`: the
+    answer of the next submission is lost, after or before it was carried out. `stays`: nothing is
+    cancelled. `limited` and `refused`: nothing is accepted. `silent-n1`: that node does not answer.
+    `owned`: only an operator resumes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +51,7 @@ class FakeSlurm:
         self._place = folder / "state.json"
 
     def set(self, trouble: str, *, is_on: bool = True) -> None:
-        """Turn a trouble on or off."""
+        """Turn a fault on or off."""
         (self.folder / trouble).touch() if is_on else self._ends(trouble)
 
     def programs(self) -> Path:
@@ -76,18 +76,18 @@ class FakeSlurm:
             return answer
 
     def made(self) -> int:
-        """How many jobs were ever accepted."""
+        """Return how many jobs were ever accepted."""
         with self._state() as state:
             return len(state["jobs"])
 
     def fail_node(self, name: str) -> None:
-        """Let Slurm lose the node of the job of that name, on which all runs on."""
+        """Let Slurm lose the node of the job of that name; everything on it continues."""
         with self._state() as state:
             for job in _named(state, name):
                 job["state"] = "NODE_FAIL"
 
     def end(self) -> None:
-        """Kill everything that runs, and what is being started meanwhile."""
+        """Kill everything that runs, including what is starting."""
         with self._state() as state:
             for job in state["jobs"].values():
                 while left := list(self._processes(job)):
@@ -182,7 +182,7 @@ class FakeSlurm:
         return 0, "", ""
 
     def _move_on(self, state: Any) -> None:
-        """Let jobs that are over end, and those that wait begin on free nodes."""
+        """End jobs that are over, and start waiting ones on free nodes."""
         for job in state["jobs"].values():
             if job["state"] == "RUNNING" and not _lives(job["pid"]):
                 self._begin_end(job, "COMPLETED")
@@ -239,7 +239,7 @@ class FakeSlurm:
                 _signal(pid, signal.SIGKILL)
 
     def _processes(self, job: Any) -> Iterator[int]:
-        """The processes of a job, and those that they have started."""
+        """Yield the processes of a job, and those that they have started."""
         mark = f"{_MARK}={self.folder}:{job['id']}".encode()
         children: dict[int, list[int]] = {}
         found = []
@@ -261,7 +261,7 @@ class FakeSlurm:
                 yield pid
 
     def _ends(self, trouble: str) -> bool:
-        """Whether a trouble was on, which is off from now on."""
+        """Whether a fault was on; it is off from now on."""
         was_on = (self.folder / trouble).exists()
         (self.folder / trouble).unlink(missing_ok=True)
         return was_on
@@ -300,7 +300,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _srun(slurm: FakeSlurm, said: Sequence[str]) -> int:
-    """Run a step of a job: here, beside it."""
+    """Run a step of a job here, beside it."""
     first = next(at for at, word in enumerate(said) if not word.startswith("--"))
     return subprocess.run(said[first:], check=False).returncode
 

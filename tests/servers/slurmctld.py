@@ -1,4 +1,4 @@
-"""A Slurm on this machine: munged, slurmctld and a slurmd for each node."""
+"""A Slurm on this machine: munged, slurmctld and one slurmd per node."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Cluster:
 
     nodes: tuple[str, ...]
     each: str
-    """What each node has, as in slurm.conf."""
+    """The resources of each node, as in slurm.conf."""
     lines: str
     """Its partitions, and other settings."""
 
@@ -91,7 +91,7 @@ class Slurm:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """What its programs need."""
+        """Return what its programs need."""
         return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": _PATH}
 
     def run(self, *argv: str) -> str:
@@ -102,7 +102,7 @@ class Slurm:
 
 @contextlib.contextmanager
 def slurm(folder: Path, cluster: Cluster = THREE) -> Iterator[Slurm]:
-    """Run a Slurm in `folder`, which exists, and end it with all that runs on its nodes."""
+    """Run a Slurm in `folder`, which exists, and end it with everything that runs on its nodes."""
     ports = _free_ports(1 + len(cluster.nodes))
     host = socket.gethostname().partition(".")[0]
     nodes = "\n".join(
@@ -113,7 +113,7 @@ def slurm(folder: Path, cluster: Cluster = THREE) -> Iterator[Slurm]:
         folder=folder, host=host, port=ports[0], nodes=nodes, lines=cluster.lines
     )
     (folder / "slurm.conf").write_text(config)
-    # A device is a file that exists; nothing of it is used.
+    # A device is a file that exists; it is not used.
     devices = "".join(f"Name=gpu Type=h100 File=/dev/{name}\n" for name in _DEVICES)
     (folder / "gres.conf").write_text(devices)
     for name in ("state", *(f"spool-{node}" for node in cluster.nodes)):

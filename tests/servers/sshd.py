@@ -55,7 +55,7 @@ def sshd(
         folder: Exists; it gets the keys and settings.
         settings: More lines of its configuration.
         address: Where it listens.
-        inside: What its command begins with, as to be in a network namespace.
+        inside: The beginning of its command, for example to run in a network namespace.
     """
     for name in ("host", "key", "stranger"):
         _keygen(folder / name)
@@ -71,7 +71,8 @@ def sshd(
     )
     Path("/run/sshd").mkdir(exist_ok=True)  # The directory for sshd's privilege separation.
     command = [*inside, str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
-    # A file and no pipe: each connection is a process of its own that has it open, and may stay.
+    # A file instead of a pipe: each connection is a separate process that has it open, and may
+    # stay.
     log = folder / "sshd.log"
     with log.open("wb") as out:
         server = subprocess.Popen(command, stderr=out)
@@ -84,7 +85,7 @@ def sshd(
 
 @contextmanager
 def hosts(folder: Path, *names: str) -> Iterator[Path]:
-    """Hosts that each are an sshd with a home of its own; yields the ssh_config that names them."""
+    """Run several hosts, each an sshd with its own home; yield the ssh_config that names them."""
     config = OwnHosts(folder)
     with ExitStack() as stack:
         for name in names:
@@ -93,7 +94,7 @@ def hosts(folder: Path, *names: str) -> Iterator[Path]:
 
 
 class OwnHosts:
-    """Hosts with a home each below `folder`, and the ssh_config that names them."""
+    """Hosts that each have a home below `folder`, and the ssh_config that names them."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ssh_config"
@@ -112,14 +113,14 @@ class OwnHosts:
         env: Mapping[str, str] | None = None,
     ) -> Iterator[Sshd]:
         """
-        One more host.
+        Add a host.
 
         Args:
-            name: In the ssh_config; its home is the folder of that name.
-            over: A line about the way to it.
+            name: Its name in the ssh_config; its home is the folder of that name.
+            over: A line about the route to it.
             address: Where it listens.
-            inside: What the command of its sshd begins with.
-            env: Variables of what is run there.
+            inside: The beginning of the command of its sshd.
+            env: Variables of the programs that run there.
         """
         home = self._folder / name
         home.mkdir()

@@ -1,4 +1,4 @@
-"""The GCS test server answers as Google does: tested against Google's description and clients."""
+"""The GCS test server answers like Google: tested against Google's description and clients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Watch:
 
 @pytest.fixture
 def server() -> Iterator[GcsServer]:
-    """A server with one bucket; every exchange of a test is held to the description."""
+    """Run a server with one bucket; every exchange of a test is checked against the description."""
     watch = Watch()
     with GcsServer("b", observe=watch) as found:
         yield found
@@ -52,13 +52,13 @@ def server() -> Iterator[GcsServer]:
 
 @pytest.fixture
 def http() -> urllib3.PoolManager:
-    """A plain client without retries."""
+    """Run a plain client without retries."""
     return urllib3.PoolManager(retries=False)
 
 
 @pytest.fixture
 def bucket(server: GcsServer) -> storage.Bucket:
-    """The bucket, by Google's own client."""
+    """Return the bucket, by Google's own client."""
     client = storage.Client(
         project="p",
         credentials=AnonymousCredentials(),
@@ -68,13 +68,13 @@ def bucket(server: GcsServer) -> storage.Bucket:
 
 
 def upload(http: urllib3.PoolManager, server: GcsServer, query: str, body: bytes = b"x") -> Any:
-    """One simple upload."""
+    """Upload one object in the simple way."""
     url = f"{server.url}/upload/storage/v1/b/b/o?uploadType=media&{query}"
     return http.request("POST", url, body=body, headers={"Content-Type": "text/plain"})
 
 
 def reason(answer: Any) -> str:
-    """The reason code of an error."""
+    """Return the reason code of an error."""
     return str(answer.json()["error"]["errors"][0]["reason"])
 
 
@@ -96,7 +96,7 @@ def test_googles_client_writes_and_reads(bucket: storage.Bucket) -> None:
 
 
 def test_googles_client_sees_conditions_fail(bucket: storage.Bucket) -> None:
-    """Each precondition that fails is 412 to google-cloud-storage, and 304 for a not-match."""
+    """google-cloud-storage sees each failed precondition as 412, and as 304 for a not-match."""
     blob = bucket.blob("a")
     blob.upload_from_string(b"1", if_generation_match=0)
     with pytest.raises(exceptions.PreconditionFailed):
@@ -217,7 +217,7 @@ def test_errors_read_as_googles(server: GcsServer, http: urllib3.PoolManager) ->
 
 
 def test_a_download_tells_its_version(server: GcsServer, http: urllib3.PoolManager) -> None:
-    """A download carries generation, hashes, date and ETag as storage.googleapis.com sends them."""
+    """A download has generation, hashes, date and ETag as sent by storage.googleapis.com."""
     made = upload(http, server, "name=a", b"hello").json()
     url = f"{server.url}/storage/v1/b/b/o/a?alt=media"
     found = http.request("GET", url)
@@ -256,7 +256,7 @@ def test_ranges(
     body: bytes | None,
     told: str | None,
 ) -> None:
-    """Ranges are cut as RFC 9110 says, and 416 tells the size."""
+    """Ranges are cut as RFC 9110 says, and 416 shows the size."""
     upload(http, server, "name=a", b"0123456789")
     url = f"{server.url}/storage/v1/b/b/o/a?alt=media"
     found = http.request("GET", url, headers={"Range": asked})
@@ -284,7 +284,7 @@ def test_a_resumable_upload_stands_interruption(
 
 
 def test_a_corrupted_upload_is_refused(server: GcsServer, http: urllib3.PoolManager) -> None:
-    """Data that does not match the hash sent with it is 400, and is not stored."""
+    """Data that does not match the hash sent with it gets 400, and is not stored."""
     url = f"{server.url}/upload/storage/v1/b/b/o?uploadType=media&name=a"
     bad = http.request("POST", url, body=b"x", headers={"X-Goog-Hash": "crc32c=AAAAAA=="})
     assert (bad.status, reason(bad)) == (400, "invalid")
@@ -305,7 +305,7 @@ def test_partial_answers(server: GcsServer, http: urllib3.PoolManager) -> None:
 
 
 def test_callers_are_told_apart(http: urllib3.PoolManager) -> None:
-    """A missing or wrong token is 401; a caller without the permission is 403, by name."""
+    """A missing or wrong token gets 401; a caller without the permission gets 403 by name."""
     reader = Caller(email="ada@example.com", permissions=frozenset({"storage.objects.get"}))
     with GcsServer("b", callers={"good": reader}) as server:
         url = f"{server.url}/storage/v1/b/b/o/a"
@@ -320,7 +320,7 @@ def test_callers_are_told_apart(http: urllib3.PoolManager) -> None:
 
 
 def test_fast_writes_of_one_object_are_slowed(http: urllib3.PoolManager) -> None:
-    """A second write of one object within the pause is 429; other objects are not affected."""
+    """A second write of one object within the pause gets 429; other objects are not affected."""
     with GcsServer("b", mutation_pause_s=60) as server:
         assert upload(http, server, "name=a").status == 200
         slowed = upload(http, server, "name=a")
@@ -330,7 +330,7 @@ def test_fast_writes_of_one_object_are_slowed(http: urllib3.PoolManager) -> None
 
 @contextmanager
 def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The server as a program of its own."""
+    """Run the server as a separate program."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.servers.gcs", *arguments],
         stdout=subprocess.PIPE,
@@ -355,7 +355,7 @@ def test_it_runs_on_its_own() -> None:
 
 
 def test_a_request_that_is_cut_in_its_head_does_nothing() -> None:
-    """A connection that ends within the headers is no request."""
+    """A connection that ends within the headers is not a request."""
     head = b"POST /upload/storage/v1/b/b/o?uploadType=media&name=a HTTP/1.1\r\nHost: x\r\n"
     with GcsServer("b") as server:
         port = int(server.url.rpartition(":")[2])

@@ -20,7 +20,7 @@ class Receiver:
     """
     What was received, and what to answer.
 
-    `answers` are used one for each request, the last one for all that follow. Each is a status, a
+    `answers` are used one per request, and the last one for all that follow. Each is a status, a
     status with headers, `hang` or `reset`.
     """
 
@@ -35,7 +35,7 @@ class Receiver:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the received notifications, in order."""
+        """Return the ids of the received notifications, in order."""
         return [headers["Bastion-Notification"] for headers in self.headers]
 
     def next_answer(self) -> int | tuple[int, dict[str, str]] | str:

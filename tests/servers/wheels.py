@@ -12,7 +12,7 @@ def make_wheel(folder: Path, name: str, version: str) -> str:
     """
     Write a wheel with one module, which prints its version, into `folder`; return its sha256.
 
-    It has a console script too, whose first line names the interpreter it was installed for.
+    It also has a console script, whose first line names the interpreter for which it was installed.
     """
     info = f"{name}-{version}.dist-info"
     files = {

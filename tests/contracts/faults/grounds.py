@@ -1,4 +1,4 @@
-"""The providers, each with what goes wrong there."""
+"""The providers, each with its faults."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def _of_world(place: AbstractContextManager[Place]) -> Iterator[Ground]:
 
 
 def fake_ground(folder: Path) -> AbstractContextManager[Ground]:
-    """The shipped fake."""
+    """Provide the shipped fake."""
     return _of_world(fake_place(folder))
 
 
 def ec2_ground(folder: Path) -> AbstractContextManager[Ground]:
-    """Instances of a region on loopback."""
+    """Provide instances of a region on loopback."""
     return _of_world(ec2_place(folder))
 
 
 def gce_ground(folder: Path) -> AbstractContextManager[Ground]:
-    """VMs of Compute Engine on loopback."""
+    """Provide VMs of Compute Engine on loopback."""
     return _of_world(gce_place(folder))
 
 
 def gcp_tpu_ground(folder: Path) -> AbstractContextManager[Ground]:
-    """Slices of Cloud TPU on loopback."""
+    """Provide slices of Cloud TPU on loopback."""
     return _of_world(tpu_place(folder))
 
 

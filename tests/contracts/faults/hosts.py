@@ -1,4 +1,4 @@
-"""Machines of this host, of an engine, of clusters and hosts of one's own, with their faults."""
+"""Machines of this host, of an engine, of clusters and of your own hosts, with their faults."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ end) [ -e {folder}/stays ] || : >"$3/ended" ;;
     ;;
 esac
 """
-"""What is started in place of an agent: it holds the lock of its home, and does nothing."""
+"""Started in place of an agent: it holds the lock of its home, and does nothing."""
 
 
 class _FailsHalfWay:
     """
-    Machines of this machine, whose creates fail on demand as on a disk that is full.
+    Machines of this machine, whose creates fail on demand, as with a full disk.
 
-    `lost`: the agent was started when its note could not be written. `dropped`: nothing was done.
+    `lost`: the agent was started but its note could not be written. `dropped`: nothing was done.
     """
 
     vouches = True
@@ -67,7 +67,7 @@ class _FailsHalfWay:
             self._provider.create(machines, pool)
             return
         setattr(self, what, 0)
-        # A folder stands where a file is to be written before it is renamed.
+        # A folder is in the place of a file that is written before it is renamed.
         in_the_way = self._folder / machines[0].name / wrong[what]
         in_the_way.mkdir(parents=True)
         try:
@@ -80,7 +80,7 @@ class _FailsHalfWay:
 
 @contextlib.contextmanager
 def local_ground(folder: Path) -> Iterator[Ground]:
-    """Machines of this very machine."""
+    """Provide machines of this machine."""
     script = folder / "agent.sh"
     script.write_text(_AGENT.format(folder=folder))
     directory = folder / "machines"
@@ -111,7 +111,7 @@ def local_ground(folder: Path) -> Iterator[Ground]:
 
 @contextlib.contextmanager
 def docker_ground(folder: Path) -> Iterator[Ground]:
-    """Containers of an engine of ours, with two devices."""
+    """Provide containers of a test engine, with two devices."""
     engine = FakeEngine(folder / "docker.socket", images={"bench/shell:1"})
     engine.open()
 
@@ -147,7 +147,7 @@ def docker_ground(folder: Path) -> Iterator[Ground]:
 
 @contextlib.contextmanager
 def slurm_ground(folder: Path) -> Iterator[Ground]:
-    """Nodes of a Slurm of ours."""
+    """Provide nodes of a test Slurm."""
     fake = FakeSlurm(folder)
     with slurm_place_on(fake) as place:
         yield Ground(
@@ -161,7 +161,7 @@ def slurm_ground(folder: Path) -> Iterator[Ground]:
 
 @contextlib.contextmanager
 def kubernetes_ground(folder: Path) -> Iterator[Ground]:
-    """Pods of a Kubernetes of ours."""
+    """Provide pods of a test Kubernetes."""
     with kubernetes(folder) as cluster:
 
         def come_back() -> None:
@@ -191,12 +191,12 @@ if is delete && [ -e {folder}/stays ]; then echo '{{"known": true}}'; exit 0; fi
 if is create && rm {folder}/lost 2>/dev/null; then ssh "$@" <"$said" >/dev/null; exit 255; fi
 ssh "$@" <"$said"
 """
-"""The road to the hosts, with its troubles."""
+"""The route to the hosts, with its faults."""
 
 
 @contextlib.contextmanager
 def ssh_ground(folder: Path) -> Iterator[Ground]:
-    """Two hosts of one's own: each an sshd on this machine, with a home of its own."""
+    """Provide two own hosts: each an sshd on this machine, with its own home."""
     road = folder / "road.sh"
     road.write_text(_ROAD.format(folder=folder))
     with hosts(folder, *HOSTS) as config:
@@ -256,7 +256,7 @@ def ssh_ground(folder: Path) -> Iterator[Ground]:
 
 
 def _occupy(theirs: SshProvider, pool: Pool, left: int | None) -> None:
-    """Have another bucket's machine on the second host, or end it."""
+    """Put another bucket's machine on the second host, or end it."""
     machine = Machine(name="here-1-0", pool="here", zone=HOSTS[1])
     if left is not None:
         theirs.create([machine], pool)

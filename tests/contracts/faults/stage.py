@@ -1,9 +1,9 @@
 """
-A real leader over a real adapter: what makes machines is real, the agents on them are played.
+A real leader over a real adapter: the machines are created by real code, the agents simulated.
 
-At every delete the stage asserts that nothing live is deleted. At every turn it notes what users
-are told of the job. A bastion that is killed in the middle of a call is followed by another one,
-which knows nothing but the bucket.
+At every delete, the stage asserts that nothing live is deleted. At every turn, it records what the
+job's users are told. A bastion that is killed in the middle of a call is followed by another one,
+which knows only the bucket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Stage:
     One pool of a place, and a bastion.
 
     Args:
-        pool: Lines of the pool's table beside its provider and resources.
+        pool: Lines of the pool's table in addition to its provider and resources.
     """
 
     def __init__(self, place: Place, pool: str = "") -> None:
@@ -62,22 +62,22 @@ class Stage:
         self.mutes = 0
         """How many of the next machines boot without an agent."""
         self.mute: list[str] = []
-        """Those that did."""
+        """The machines that did."""
         self.dead: set[str] = set()
-        """Machines whose agents have died, and are awaited anew once lists have shown that."""
+        """Machines whose agents have died, and are expected again once lists have shown that."""
         self.stopped: set[str] = set()
         self.greets_unlisted = False
         """Whether agents greet before a list shows their machines."""
         self.deleted: list[str] = []
         self.lives = 1
-        """How many bastions there were."""
+        """How many bastions there have been."""
         self.watched = Watched(place, self)
         pace = replace(PACE, listing_s=TURN_S)
         self.rig = Rig(config=config, quota=QUOTA, pace=pace, provider=lambda pool: self.watched)
         self.turn(2)
 
     def submit(self, replicas: int = 1) -> str:
-        """Ask for a job of whole machines; return its id."""
+        """Submit a job of whole machines; return its id."""
         asked = self.rig.launch("train", h100=8, replicas=replicas)
         self.turn()
         (job,) = self.rig.answer(asked).jobs
@@ -85,7 +85,7 @@ class Stage:
         return job
 
     def turn(self, times: int = 1) -> None:
-        """Make turns; after each the agents act, and time passes for everything."""
+        """Take turns; after each one the agents act, and time passes for everything."""
         for _ in range(times):
             try:
                 self.rig.leader.turn()
@@ -99,11 +99,11 @@ class Stage:
                 self.place.let_time_pass()
 
     def until_running(self, turns: int = 40) -> None:
-        """Turn until the job runs."""
+        """Take turns until the job runs."""
         self._until(lambda: self.rig.phase(self.job) == "running", turns)
 
     def until_attempt(self, number: int, turns: int = 60) -> None:
-        """Turn until another attempt runs."""
+        """Take turns until another attempt runs."""
         self._until(
             lambda: (
                 self.rig.phase(self.job) == "running" and self.rig.job(self.job).attempts == number
@@ -112,40 +112,40 @@ class Stage:
         )
 
     def until_deleting(self, turns: int = 20) -> None:
-        """Turn until the machines are to be deleted."""
+        """Take turns until the machines are to be deleted."""
         self._until(lambda: bool(self.deleted), turns)
 
     def until_gone(self, turns: int = 60) -> None:
-        """Turn until the job has succeeded."""
+        """Take turns until the job has succeeded."""
         self._until(lambda: self.rig.phase(self.job) == "gone", turns)
         result = self.rig.result(self.job)
         assert result is not None
         assert str(result.outcome) == "succeeded"
 
     def until_over(self, turns: int = 60) -> None:
-        """Turn until inventory equals intent, which is that no machine is left anywhere."""
+        """Take turns until inventory equals intent, that is, until no machine is left anywhere."""
         self.until_gone(turns)
         self._until(lambda: not self.rig.root.machines and not self.place.states(), turns)
 
     def end(self) -> None:
-        """Let the job end as it should, and all of its machines with it."""
+        """Let the job end successfully, and all of its machines with it."""
         self.finish()
         self.until_over()
 
     def finish(self) -> None:
-        """Let every process end, and tell it."""
+        """Let every process end, and report it."""
         for replica, agent in enumerate(self._agents()):
             agent.end(self.job, replica=replica)
 
     def finish_unheard(self) -> None:
-        """Let the process end and its machine die before any bell could tell of it."""
+        """Let the process end and its machine die before any bell can report it."""
         (agent,) = self._agents()
         end = End(kind="exited", codes=(0,), sizes=(0,))
         agent.end_as(agent.of(self.job), end, rings=False)
         agent.is_deaf = True
 
     def falls_silent(self) -> None:
-        """Let the agent of the job's machine ring no more, though its machine lives."""
+        """Let the agent of the job's machine stop ringing, while its machine lives."""
         agent = self.rig.agents[self.machine]
         agent.heartbeat_s = 300.0
         agent.ring(agent.hello())
@@ -153,7 +153,7 @@ class Stage:
         agent.is_deaf = True
 
     def agent_dies(self) -> None:
-        """Kill the agent of the job's machine; a new one comes once a list shows it."""
+        """Kill the agent of the job's machine; a new one starts once a list shows it."""
         name = self.machine
         self.rig.agents[name].is_deaf = True
         self.dead.add(name)
@@ -165,7 +165,7 @@ class Stage:
 
     @property
     def machine(self) -> str:
-        """The one machine of the job."""
+        """Return the single machine of the job."""
         (placed,) = self._attempt.placement
         return placed.hosts[0].machine
 
@@ -179,7 +179,7 @@ class Stage:
         return [self.rig.agents[placed.hosts[0].machine] for placed in self._attempt.placement]
 
     def is_told(self, *words: str) -> bool:
-        """Whether some text that users got holds all of these words."""
+        """Whether some text that users got contains all of these words."""
         return any(all(word in text for word in words) for text in self.said)
 
     def check_delete(self, name: str) -> None:

@@ -1,5 +1,5 @@
 """
-Which fault is met by which provider, and why the others cannot meet it.
+Which provider meets which fault, and why the others cannot meet it.
 
 The page `docs/explanation/faults-of-machines.md` has this table, and a test compares both.
 """
@@ -49,22 +49,22 @@ NEVER: Mapping[tuple[str, str], str] = {
     ("credentials expire midway", "slurm"): "munge makes new credentials for each call",
     ("429 for ten minutes", "local"): "there is no cloud API",
 }
-"""(fault, provider) -> why it cannot be."""
+"""(fault, provider) -> why it cannot occur."""
 CELLS: Mapping[str, tuple[str, ...]] = {
     fault: tuple(each for each in PROVIDERS if (fault, each) not in NEVER) for fault in FAULTS
 }
 """Fault -> the providers that meet it."""
 KILLS = ("before", "after")
-"""When the bastion is killed, as seen from the call of the provider that the fault befalls."""
+"""When the bastion is killed, relative to the provider call that the fault affects."""
 
 
 def turns_of(minutes: int) -> int:
-    """How many turns of the stage that is."""
+    """Return how many turns of the stage that is."""
     return minutes * 6
 
 
 def page_rows() -> list[str]:
-    """The lines of the table on the page, without its heads."""
+    """Return the lines of the table on the page, without its heads."""
     return [
         " | ".join(
             ["", fault, *("yes" if each in CELLS[fault] else "no" for each in PROVIDERS), ""]

@@ -1,5 +1,5 @@
 """
-Each fault of machines with each provider: what a job meets, what is made, and what is left.
+Each fault of machines with each provider: what a job meets, what is created, and what is left.
 
 In the end inventory equals intent, nothing live was deleted, and the job was told the truth.
 """
@@ -21,21 +21,21 @@ from tests.servers.sshd import needs_sshd
 
 @pytest.fixture
 def ground(provider: str, tmp_path: Path) -> Iterator[Ground]:
-    """The provider of the test, in its place."""
+    """Provide the provider of the test, in its place."""
     with GROUNDS[provider](tmp_path) as made:
         yield made
 
 
 NEEDS = {"ssh": needs_sshd, "kubernetes": needs_kubectl}
-"""What a provider is asked by, each time by a program of its own."""
+"""Providers for which every call runs a separate program."""
 
 
 def over(fault: str, *, is_long: bool = False) -> pytest.MarkDecorator:
     """
-    Run a test for each provider that can meet `fault`, with the bastion killed there or not.
+    Run a test for each provider that can meet `fault`, with and without a killed bastion.
 
-    Hosts behind a real sshd take seconds for every list, and a kubectl takes a part of one, so they
-    belong to the long proofs. So do all but the fake where hours pass.
+    Hosts behind a real sshd take seconds for every list, and kubectl a fraction of one, so they are
+    only in the long tests. So are all providers but the fake where hours pass.
     """
     found = []
     for provider in CELLS[fault]:
@@ -50,7 +50,7 @@ def over(fault: str, *, is_long: bool = False) -> pytest.MarkDecorator:
 
 @over("a create times out and the machine exists")
 def test_a_create_that_times_out_makes_one_machine(ground: Ground, kill: str) -> None:
-    """The create is made again by the same name, and there is one machine."""
+    """The create is repeated with the same name, and there is one machine."""
     stage = Stage(ground.place)
     ground.lose(True)
     stage.kill("create", kill)
@@ -63,7 +63,7 @@ def test_a_create_that_times_out_makes_one_machine(ground: Ground, kill: str) ->
 
 @over("a create times out and the machine does not exist")
 def test_a_create_that_never_arrives_is_made_again(ground: Ground, kill: str) -> None:
-    """The create is made again by the same name, and there is one machine."""
+    """The create is repeated with the same name, and there is one machine."""
     stage = Stage(ground.place)
     ground.lose(False)
     stage.kill("create", kill)
@@ -76,7 +76,7 @@ def test_a_create_that_never_arrives_is_made_again(ground: Ground, kill: str) ->
 
 @over("the list lags by a minute")
 def test_a_list_that_lags_costs_no_machine(ground: Ground, kill: str) -> None:
-    """A machine that greets before any list shows it is kept, and is made once."""
+    """A machine that greets before any list shows it is kept, and is created once."""
     assert ground.lag is not None
     stage = Stage(ground.place)
     stage.greets_unlisted = True
@@ -93,7 +93,7 @@ def test_a_list_that_lags_costs_no_machine(ground: Ground, kill: str) -> None:
 
 @over("a delete is accepted and the machine stays")
 def test_a_machine_that_stays_is_deleted_again(ground: Ground, kill: str) -> None:
-    """A machine that is not gone stays in the records, and is deleted until it is."""
+    """A machine that is not gone stays in the records, and its deletion is repeated until it is."""
     stage = Stage(ground.place)
     stage.submit()
     stage.until_running()
@@ -110,7 +110,7 @@ def test_a_machine_that_stays_is_deleted_again(ground: Ground, kill: str) -> Non
 
 @over("half of a gang is created and the zone sells out")
 def test_half_a_gang_is_no_leak(ground: Ground, kill: str) -> None:
-    """What was made of it is used or deleted, and the gang runs where there is room for it."""
+    """What was created is used or deleted, and the gang runs where there is room for it."""
     assert ground.stock is not None
     stage = Stage(ground.place)
     ground.stock(1)
@@ -129,7 +129,7 @@ def test_half_a_gang_is_no_leak(ground: Ground, kill: str) -> None:
 
 @over("a VM boots and its agent never starts")
 def test_a_machine_without_an_agent_is_replaced(ground: Ground, kill: str) -> None:
-    """After the boot's patience it is deleted, and the job starts on another one."""
+    """After the boot timeout it is deleted, and the job starts on another one."""
     stage = Stage(ground.place)
     stage.mutes = 1
     stage.submit()
@@ -144,7 +144,7 @@ def test_a_machine_without_an_agent_is_replaced(ground: Ground, kill: str) -> No
 
 @over("the agent dies and the VM lives")
 def test_an_agent_that_dies_is_started_again(ground: Ground, kill: str) -> None:
-    """The list tells it, a create starts the agent, and the job goes on with another attempt."""
+    """The list shows it, a create starts the agent, and the job continues with another attempt."""
     stage = Stage(ground.place)
     stage.submit()
     stage.until_running()
@@ -156,7 +156,7 @@ def test_an_agent_that_dies_is_started_again(ground: Ground, kill: str) -> None:
 
 @over("the agent dies and the VM lives", is_long=True)
 def test_an_agent_that_falls_silent_costs_its_machine(ground: Ground, kill: str) -> None:
-    """Where no list tells it, silence does: the machine is proved off before the job goes on."""
+    """If no list shows it, silence does: the machine is proved off before the job continues."""
     stage = Stage(ground.place)
     stage.submit()
     stage.until_running()
@@ -175,7 +175,7 @@ def test_an_agent_that_falls_silent_costs_its_machine(ground: Ground, kill: str)
 
 @over("the VM dies after the process has finished")
 def test_what_had_finished_is_not_run_again(ground: Ground, kill: str) -> None:
-    """The register of its end stands, though no bell told of it, and is read."""
+    """The register of its end exists although no bell reported it, and is read."""
     stage = Stage(ground.place)
     stage.submit()
     stage.until_running()
@@ -190,7 +190,7 @@ def test_what_had_finished_is_not_run_again(ground: Ground, kill: str) -> None:
 
 @over("credentials expire midway")
 def test_expired_credentials_cost_no_machine(ground: Ground, kill: str) -> None:
-    """What runs goes on, what waits is told in the provider's words, and nothing is made twice."""
+    """Running jobs continue, waiting jobs show the provider's words; nothing is created twice."""
     assert ground.expire is not None
     stage = Stage(ground.place)
     ground.expire(True)
@@ -216,12 +216,12 @@ EXPIRED = {
     "ssh": ("Permission denied",),
     "kubernetes": ("rights", "Unauthorized"),
 }
-"""What a job that waits is told."""
+"""The reasons of a waiting job."""
 
 
 @over("429 for ten minutes")
 def test_a_provider_that_wants_to_be_left_alone_is(ground: Ground, kill: str) -> None:
-    """What waits is told, what runs goes on, and afterwards everything goes on by itself."""
+    """Running jobs continue, waiting jobs show the reason; later everything continues."""
     assert ground.pace is not None
     stage = Stage(ground.place)
     ground.pace(True)
@@ -233,7 +233,7 @@ def test_a_provider_that_wants_to_be_left_alone_is(ground: Ground, kill: str) ->
     ground.pace(False)
     stage.until_running(120)
     attempt = stage.rig.job(stage.job).attempts
-    # A host that cuts calls off may hold a machine or not: an attempt for it may have ended unrun.
+    # A host that cuts off calls may hold a machine or not: an attempt for it may have ended unrun.
     assert attempt == 1 or not ground.place.provider.vouches
     ground.pace(True)
     stage.turn(turns_of(10))

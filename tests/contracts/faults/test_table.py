@@ -14,7 +14,7 @@ PAGE = REPOSITORY / "docs" / "explanation" / "faults-of-machines.md"
 
 
 def test_the_page_has_the_table() -> None:
-    """Every fault, every provider, and why a provider cannot meet a fault."""
+    """It names every fault, every provider, and why a provider cannot meet a fault."""
     text = PAGE.read_text()
     assert f"| fault | {' | '.join(PROVIDERS)} |" in text
     found = [line for line in text.splitlines() if re.match(r"\| (?!fault|---)", line)]

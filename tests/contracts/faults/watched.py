@@ -1,4 +1,4 @@
-"""A provider, each call of which is looked at, and in which the bastion may die."""
+"""A provider for which each call is checked, and during which the bastion may die."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class KilledError(BaseException):
-    """The bastion dies: no code of it catches this."""
+    """The bastion dies: none of its code catches this."""
 
 
 @dataclass
 class Watched:
     """
-    A provider, each call of which is looked at.
+    A provider for which each call is checked.
 
-    The pool of the leader is a plain one of eight devices; the adapter gets that of its place.
+    The leader's pool is a plain one of eight devices; the adapter gets that of its place.
     """
 
     place: Place
     stage: Stage
     kill: tuple[str, str] | None = None
-    """The operation at whose next call the bastion dies, and `before` or `after` it is done."""
+    """The operation at whose next call the bastion dies, `before` or `after` it is done."""
 
     @property
     def vouches(self) -> bool:

@@ -1,11 +1,11 @@
 """
 moto as an EC2 on loopback, behind a layer that adds what moto lacks.
 
-* Client tokens: the same request gets the same answer, another one with the token is refused, also
-  after a failure, and a token whose instances are over is refused in other words.
-* Zones without stock and limits: all of a request is made, or none. Images must exist.
+* Client tokens: the same request gets the same answer, and another request with the token is
+  refused, even after a failure. A token whose instances are gone is refused with another message.
+* Zones without stock and limits: a request is fulfilled entirely or not at all. Images must exist.
 * Instances take time to boot and to end, and the list may lag: `tick` lets time pass.
-* Answers that are lost, throttling, credentials that expire, rights that are missing.
+* Lost answers, throttling, expired credentials, missing permissions.
 """
 
 from __future__ import annotations
@@ -35,71 +35,71 @@ _CHANGES = ("RunInstances", "TerminateInstances", "StartInstances")
 
 @dataclass
 class Refusal:
-    """An error that EC2 answers with, some times."""
+    """An error that EC2 answers with a few times."""
 
     code: str
     message: str = "as the test wants"
     status: int = 400
     times: int = 1 << 30
     after: int = 0
-    """How many calls are answered before."""
+    """How many calls are answered normally first."""
 
 
 @dataclass
 class Ec2World:
-    """What the region does, and the switches by which a test changes that."""
+    """What the region does, and the switches with which a test changes that."""
 
     endpoint: str = ""
     page: int = 1000
-    """Most reservations on a page of a list."""
+    """The maximum number of reservations on a page of a list."""
     stock: dict[str, int] = field(default_factory=dict)
-    """Zone -> how many more instances it can make; a zone that is missing makes any number."""
+    """Zone -> how many more instances it can create; a zone without an entry creates any number."""
     refusals: dict[str, Refusal] = field(default_factory=dict)
-    """Action, or "*" for each -> the error it is answered with."""
+    """Action, or "*" for each -> the error of its answer."""
     lost: int = 0
-    """How many of the next changes are done, but answered with nothing."""
+    """How many of the next changes are made without an answer."""
     dropped: int = 0
-    """How many of the next changes are neither done nor answered."""
+    """How many of the next changes are neither made nor answered."""
     lag: int = 0
-    """For how many ticks a new instance is missing in lists."""
+    """For how many ticks a new instance is missing from lists."""
     boot: int = 1
     """After how many ticks an instance runs."""
     garbled: bool = False
-    """Whether errors are no XML."""
+    """Whether errors are not XML."""
     stays: bool = False
-    """Whether instances that are to end never do."""
+    """Whether terminating instances never end."""
     calls: list[str] = field(default_factory=list)
-    """The actions that were asked for, in order."""
+    """The requested actions, in order."""
     requests: list[dict[str, str]] = field(default_factory=list)
-    """The parameters of each RunInstances that made instances."""
+    """The parameters of each RunInstances that created instances."""
     on_boot: Callable[[Any], None] = lambda instance: None
-    """Is given each instance that begins to run."""
+    """Called with each instance that starts to run."""
     on_end: Callable[[Any], None] = lambda instance: None
-    """Is given each instance that has ended."""
+    """Called with each instance that has ended."""
 
     def __post_init__(self) -> None:
         self._lock = RLock()
         self._now = 0
         self._made: dict[str, int] = {}
-        """Instance -> the tick at which it was made."""
+        """Instance -> the tick at which it was created."""
         self._hidden: set[str] = set()
         self._tokens: dict[str, tuple[str, tuple[str, list[tuple[str, str]], bytes] | None]] = {}
         self._app: Any = None
 
     @property
     def backend(self) -> Any:
-        """The region, as moto keeps it."""
+        """Return the region, as moto keeps it."""
         from moto.backends import get_backend
 
         return get_backend("ec2")[ACCOUNT][REGION]
 
     def instances(self) -> tuple[Any, ...]:
-        """Every instance that is not forgotten, as moto keeps it, in the order of their launch."""
+        """Return every instance that is not forgotten, as moto keeps it, in the order of launch."""
         found = [each for each in self.backend.all_instances() if each.id in self._made]
         return tuple(sorted(found, key=lambda each: (self._made[each.id], each.ami_launch_index)))
 
     def alive(self) -> tuple[Any, ...]:
-        """The instances that cost money."""
+        """Return the instances that cost money."""
         return tuple(
             each for each in self.instances() if each.state not in ("terminated", "shutting-down")
         )
@@ -131,21 +131,21 @@ class Ec2World:
         self.on_end(instance)
 
     def forget_the_dead(self) -> None:
-        """Let an hour pass: instances that have ended are listed no more."""
+        """Let an hour pass: instances that have ended are no longer listed."""
         for each in self.instances():
             if each.state == "terminated":
                 del self._made[each.id]
 
     def stop(self, instance: Any) -> None:
-        """Stop an instance by hand."""
+        """Stop an instance manually."""
         _enter(instance, "stopping", 64)
 
     def hide(self, instance: Any) -> None:
-        """Leave one instance out of lists."""
+        """Omit one instance from lists."""
         self._hidden.add(instance.id)
 
     def fail_after(self, action: str, times: int) -> None:
-        """Answer `action` some times more, then refuse it."""
+        """Answer `action` a few more times, then refuse it."""
         self.refusals[action] = Refusal("InternalError", status=500, after=times)
 
     def image(self, name: str, *, owner: str = "amazon", made_at: str = "2026-01-01") -> str:
@@ -194,7 +194,7 @@ class Ec2World:
             case "TerminateInstances":
                 return self._end(environ)
             case "ModifyInstanceAttribute":
-                # moto takes decoded user data for encoded ones.
+                # moto takes decoded user data for encoded data.
                 data = given.get("UserData.Value", "")
                 again = {"UserData.Value": base64.b64encode(data.encode()).decode()}
                 return self._ask(_with(environ, given | (again if data else {})))
@@ -240,7 +240,7 @@ class Ec2World:
                 status=500,
             )
         known = {each.id for each in self.backend.all_instances()}
-        # A disk without a size is as large as its image; moto wants to be told.
+        # A disk without a size is as large as its image; moto needs the size.
         sized = {"BlockDeviceMapping.1.Ebs.VolumeSize": "8", **given}
         answer = self._ask(_with(environ, sized))
         if not answer[0].startswith("200"):
@@ -286,7 +286,7 @@ class Ec2World:
         return answer
 
     def _ask(self, environ: dict[str, Any]) -> tuple[str, list[tuple[str, str]], bytes]:
-        """Have moto answer."""
+        """Let moto answer."""
         said: list[Any] = []
         data = b"".join(
             self._app(environ, lambda status, headers, *_: said.extend((status, headers)))
@@ -295,13 +295,13 @@ class Ec2World:
 
 
 def parsed_user_data(instance: Any) -> bytes:
-    """The user data of an instance as cloud-init reads it, whether it is compressed or not."""
+    """Return the user data of an instance as cloud-init reads it, compressed or not."""
     data = base64.b64decode(str(instance.user_data))
     return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 
 def user_data(request: dict[str, str]) -> bytes:
-    """The user data of a RunInstances."""
+    """Return the user data of a RunInstances."""
     return base64.b64decode(request["UserData"])
 
 
@@ -333,7 +333,7 @@ def ec2_server() -> Iterator[Ec2World]:
 
 
 def connect_to(world: Ec2World) -> Callable[[str], Any]:
-    """Return what makes the adapter's own client of a region, for this server."""
+    """Return a function that makes the adapter's own client of a region, for this server."""
     import os
 
     from bastion.provider.aws.client import client
@@ -346,7 +346,7 @@ def connect_to(world: Ec2World) -> Callable[[str], Any]:
 
 
 def _with(environ: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
-    """A request with other parameters."""
+    """Return a request with other parameters."""
     data = urlencode(given).encode()
     return environ | {"wsgi.input": BytesIO(data), "CONTENT_LENGTH": str(len(data))}
 
@@ -369,6 +369,6 @@ def _refuse(start_response: Any, refusal: Refusal, *, garbled: bool = False) -> 
 
 
 def _hang_up(start_response: Any) -> list[bytes]:
-    """An answer of some server in between: none came from EC2."""
+    """Return the answer of a server in between: none came from EC2."""
     start_response("504 Gateway Timeout", [("Content-Type", "text/html")])
     return [b"<html>gateway timeout</html>"]

@@ -1,4 +1,4 @@
-"""What instances become when they boot: processes here that do what cloud-init does."""
+"""Hosts of booted instances: processes on this machine that do what cloud-init does."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.servers.aws.metadata import Metadata, metadata_of
 
 class Hosts:
     """
-    One host for each instance that runs: its user data is run, and killed when the instance ends.
+    One host for each running instance: its user data is run, and killed when the instance ends.
 
     Args:
         world: The region.
-        folder: Of their files, one folder for each instance.
+        folder: The place of their files, with one folder for each instance.
     """
 
     def __init__(self, world: Ec2World, folder: Path) -> None:
         self._folder = folder
         self._stack = ExitStack()
         self.metadata: dict[str, Metadata] = {}
-        """What each instance is told of itself."""
+        """What each instance can read about itself."""
         world.on_boot, world.on_end = self.boot, self.end
 
     def boot(self, instance: Any) -> None:
@@ -84,7 +84,7 @@ def _pids() -> list[int]:
 
 
 def _has(pid: int, home: bytes) -> bool:
-    """Whether a process that lives is of a host."""
+    """Whether a living process belongs to a host."""
     with suppress(OSError):
         process = Path(f"/proc/{pid}")
         if process.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "Z":

@@ -1,4 +1,4 @@
-"""What an instance asks about itself: EC2's metadata service, version 2, on loopback."""
+"""What an instance reads about itself: EC2's metadata service, version 2, on loopback."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _TOKEN = "a-session-token"
 
 @dataclass
 class Metadata:
-    """What one instance is told; `endpoint` is for AWS_EC2_METADATA_SERVICE_ENDPOINT."""
+    """The answers to one instance; `endpoint` is for AWS_EC2_METADATA_SERVICE_ENDPOINT."""
 
     endpoint: str = ""
     paths: dict[str, str] = field(default_factory=dict)
-    """Path below `/latest/` -> text; a path that is missing is answered with 404."""
+    """Path below `/latest/` -> text; a missing path gets 404."""
 
     def notice(self, at: str) -> None:
-        """Announce that the spot instance is taken back."""
+        """Announce that the spot instance will be interrupted."""
         self.paths["meta-data/spot/instance-action"] = json.dumps(
             {"action": "terminate", "time": at}
         )
 
     def rebalance(self, at: str) -> None:
-        """Announce that the spot instance is in danger."""
+        """Announce that the spot instance is at risk."""
         self.paths["meta-data/events/recommendations/rebalance"] = json.dumps({"noticeTime": at})
 
 

@@ -1,4 +1,4 @@
-"""The time of a region: it passes on a thread, as that of a real one does."""
+"""The time of a region: it passes on a thread, as in a real region."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _SETTABLE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One HTTP request, its path taken apart."""
+    """One HTTP request with its path split."""
 
     method: str
     path: str
@@ -58,7 +58,7 @@ class Request:
         return self.query.get("alt") == "media"
 
     def number(self, name: str) -> int | None:
-        """An int64 parameter; None when absent."""
+        """Return an int64 parameter; None when absent."""
         text = self.query.get(name)
         if text is None:
             return None
@@ -69,7 +69,7 @@ class Request:
 
 @dataclass
 class Upload:
-    """A resumable upload under way."""
+    """A resumable upload in progress."""
 
     request: Request
     name: str
@@ -83,7 +83,8 @@ class Api:
     Every method, on one state.
 
     Args:
-        mutation_pause_s: Least time between two writes of one object; an earlier one gets 429.
+        mutation_pause_s: The minimum time between two writes of one object; an earlier write gets
+            429.
     """
 
     def __init__(self, *, mutation_pause_s: float = 0.0) -> None:
@@ -94,7 +95,7 @@ class Api:
         self.buckets: dict[str, Bucket] = {}
 
     def make_bucket(self, name: str) -> Bucket:
-        """A new, empty bucket."""
+        """Create an empty bucket."""
         with self._lock:
             if name in self.buckets:
                 raise ApiError(
@@ -168,7 +169,7 @@ class Api:
         return Answer.of(object_resource(blob, request.host))
 
     def update_object(self, request: Request, bucket: str, name: str) -> Answer:
-        """`objects.update`: fields that are not given are removed."""
+        """`objects.update`: fields that are missing from the request are removed."""
         with self._lock:
             blob = self._live(request, bucket, name)
             given = _json(request.body)
@@ -195,7 +196,7 @@ class Api:
                 raise invalid(f"Invalid uploadType: {other}", location="uploadType")
 
     def compose_object(self, request: Request, bucket: str, name: str) -> Answer:
-        """`objects.compose`: up to 32 objects of the bucket, end to end."""
+        """`objects.compose`: up to 32 objects of the bucket, concatenated."""
         asked = _json(request.body)
         sources = asked.get("sourceObjects", [])
         if not 1 <= len(sources) <= 32:
@@ -231,7 +232,7 @@ class Api:
         return Answer.of({**done, "totalBytesRewritten": size, "resource": resource})
 
     def list_objects(self, request: Request, bucket: str) -> Answer:
-        """`objects.list`: items and prefixes, together at most `maxResults` a page."""
+        """`objects.list`: items and prefixes, together at most `maxResults` per page."""
         most = min(request.number("maxResults") or 1000, 1000)
         with self._lock:
             items, prefixes, token = self._page(request, self._bucket(bucket), most)
@@ -316,7 +317,7 @@ class Api:
         return self.buckets[name]
 
     def _live(self, request: Request, bucket: str, name: str) -> Blob:
-        """The live object, once every condition of `request` holds."""
+        """Return the live object after checking every condition of `request`."""
         with self._lock:
             blob = self._bucket(bucket).blobs.get(name)
         generation = request.number("generation")
@@ -487,7 +488,7 @@ def _download(blob: Blob, request: Request) -> Answer:
 
 
 def _range(header: str, size: int) -> tuple[int, int] | None:
-    """First byte and end of a Range header; None when the whole object is asked for."""
+    """Return the first byte and the end of a Range header; None for the whole object."""
     found = re.fullmatch(r"bytes=(\d*)-(\d*)", header)
     if found is None or found[0] == "bytes=-":
         return None
@@ -517,7 +518,7 @@ def _received(upload: Upload, request: Request) -> bool:
 
 
 def _multipart(request: Request) -> tuple[dict[str, Any], str | None, bytes]:
-    """Metadata, media type and data of a multipart/related body."""
+    """Return metadata, media type and data of a multipart/related body."""
     parts = split_parts(request.headers.get("content-type", ""), request.body)
     if len(parts) != 2:
         raise invalid("Multipart must have exactly two parts.")
@@ -526,7 +527,7 @@ def _multipart(request: Request) -> tuple[dict[str, Any], str | None, bytes]:
 
 
 def split_parts(content_type: str, body: bytes) -> list[tuple[dict[str, str], bytes]]:
-    """The parts of a multipart body, each with its headers in lower case."""
+    """Return the parts of a multipart body, each with its headers in lower case."""
     found = re.search(r"boundary=\"?'?([^\"';]+)", content_type)
     if found is None:
         raise invalid("Missing boundary in multipart body.")

@@ -43,7 +43,7 @@ _ROUTES: tuple[tuple[str, str, str, str], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """The caller that a bearer token belongs to."""
+    """The caller to whom a bearer token belongs."""
 
     email: str
     permissions: frozenset[str]
@@ -57,7 +57,7 @@ class GcsServer:
         buckets: Created at the start.
         port: 0 selects a free one.
         callers: By bearer token. With None every request is permitted.
-        mutation_pause_s: As Google: 1.0. Two writes of one object closer than that give 429.
+        mutation_pause_s: 1.0 as at Google. Two writes of one object within this time give 429.
         fault: Called before each request; returns an error to answer with, or None.
         observe: Called with each request and its response.
         address: Where it listens.
@@ -85,12 +85,12 @@ class GcsServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """Return the port on which it listens."""
         return int(self._http.server_address[1])
 
     @property
     def url(self) -> str:
-        """For STORAGE_EMULATOR_HOST."""
+        """Return the URL for STORAGE_EMULATOR_HOST."""
         return f"http://{self._address}:{self.port}"
 
     def __enter__(self) -> GcsServer:
@@ -258,7 +258,7 @@ def _handler(server: GcsServer) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): text for name, text in self.headers.items()}
             body = self._body(headers)
             if len(body) < int(headers.get("content-length", 0)):
-                self.close_connection = True  # cut short: no request
+                self.close_connection = True  # cut off: no request
                 return
             request = Request(
                 method=self.command,

@@ -1,7 +1,7 @@
 """
-The state: buckets of blobs, changed whole and one at a time.
+The state: buckets of objects, which are replaced as a whole, one at a time.
 
-Generations are microseconds since 1970, as Google's are, and always grow.
+Generations are microseconds since 1970, like Google's, and always increase.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Blob:
 
     @property
     def md5(self) -> str:
-        """Base64 of the MD5 of the data."""
+        """Return Base64 of the MD5 of the data."""
         return base64.b64encode(hashlib.md5(self.data).digest()).decode()
 
     @property
     def etag(self) -> str:
         """
-        A protobuf of generation and metageneration, in base64.
+        Return a protobuf of generation and metageneration, in base64.
 
         Source: seen in answers of storage.googleapis.com.
         """
@@ -74,7 +74,7 @@ def _varint(number: int) -> bytes:
 
 
 def crc32c(data: bytes) -> str:
-    """Base64 of the big-endian CRC32C, as Google writes it."""
+    """Return Base64 of the big-endian CRC32C, as Google writes it."""
     return base64.b64encode(struct.pack(">I", google_crc32c.value(data))).decode()
 
 
@@ -102,7 +102,7 @@ class Bucket:
         del self.names[bisect_left(self.names, name)]
 
     def scan(self, start: str, prefix: str) -> Iterator[str]:
-        """Return the names with `prefix` from `start` on, sorted."""
+        """Yield the names with `prefix` from `start` on, sorted."""
         for at in range(bisect_left(self.names, max(start, prefix)), len(self.names)):
             if not self.names[at].startswith(prefix):
                 return
@@ -116,6 +116,6 @@ class Ticks:
         self._last = 0
 
     def next(self) -> int:
-        """Now, or a little later."""
+        """Return the current time, or a little later."""
         self._last = max(self._last + 1, time.time_ns() // 1000)
         return self._last

@@ -1,4 +1,4 @@
-"""Compute Engine and Cloud TPU on loopback, held against Google's own descriptions."""
+"""Compute Engine and Cloud TPU on loopback, checked against Google's own descriptions."""
 
 from tests.servers.google.cloud import ApiError, Cloud, lost
 from tests.servers.google.compute import Compute

@@ -18,18 +18,18 @@ class Project:
     buckets: dict[str, Json] = field(default_factory=dict)
     accounts: set[str] = field(default_factory=set)
     policies: dict[str, Json] = field(default_factory=dict)
-    """By the resource; each change gives a policy another etag."""
+    """By the resource; each change gives a policy a new etag."""
     unknown_for: int = 0
-    """How many more times a new account is not known to a policy."""
+    """How many more times a policy does not know a new account."""
     permissions: set[str] = field(default_factory=set)
     """What callers may do in the project."""
     conflicts: int = 0
-    """How many more changes of policies meet another one."""
+    """How many more changes of policies conflict with another one."""
     changes: int = 0
 
 
 def servers(project: Project, clock: Clock) -> dict[str, Cloud]:
-    """The servers of the APIs, by name; each begins in its `with` block."""
+    """Return the servers of the APIs, by name; each starts in its `with` block."""
     return {
         "serviceusage": _server("serviceusage.v1", clock, _Services(project).methods()),
         "storage": _server("storage.v1", clock, _Buckets(project).methods()),
@@ -62,7 +62,8 @@ class _Services:
         }
 
     def _get(self, given: Mapping[str, str], query: Mapping[str, str], body: Json) -> Json:
-        # The server reads the last of several `names`: what is enabled is told in any case.
+        # The server reads the last of several `names`: the enabled services are reported in any
+        # case.
         names = [f"{given['parent']}/services/{name}" for name in sorted(self.project.enabled)]
         return {"services": [{"name": name, "state": "ENABLED"} for name in names]}
 
@@ -94,7 +95,7 @@ class _Buckets:
 
 
 class _Policies:
-    """What a resource with a policy has."""
+    """The methods of a resource with a policy."""
 
     project: Project
 

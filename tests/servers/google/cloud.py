@@ -1,7 +1,7 @@
 """
 What both APIs share: HTTP, the description, identities, pages, and faults on demand.
 
-Time is a clock that is given: nothing happens between two requests but by that clock.
+Time is a given clock: between two requests, things only change with that clock.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.servers.discovery import Called, Description
 
 Json = dict[str, Any]
 Answers = Callable[[Mapping[str, str], Mapping[str, str], Json], Json]
-"""From the parameters of the path, those of the query, and the body, to the answer."""
+"""From the path parameters, the query parameters and the body to the answer."""
 
 
 class ApiError(Exception):
     """
-    An error response as Google's APIs send it: an older API lists reasons, a newer one has `rpc`.
+    An error response of Google's APIs: older APIs list reasons, newer ones have `rpc`.
 
     Source: cloud.google.com/apis/design/errors.
     """
@@ -61,7 +61,7 @@ class _LostError(Exception):
 
 @dataclass
 class Fault:
-    """What becomes of the next calls of a method."""
+    """What happens to the next calls of a method."""
 
     method: str
     """A pattern of its id."""
@@ -72,7 +72,7 @@ class Fault:
 
 
 def lost() -> Exception:
-    """An answer that never comes."""
+    """Return the error of an answer that never arrives."""
     return _LostError()
 
 
@@ -83,16 +83,16 @@ class Cloud:
 
     Args:
         description: What is allowed.
-        clock: By which operations end and machines boot.
+        clock: Determines when operations end and machines boot.
     """
 
     description: Description
     clock: Clock
     project: str = "acme"
     tokens: set[str] | None = None
-    """The tokens that are taken; None takes every request."""
+    """The accepted tokens; None accepts every request."""
     page: int = 2
-    """Most entries of a page."""
+    """The maximum number of entries on a page."""
     problems: list[str] = field(default_factory=list)
     """How requests and answers differed from the description; a test asserts that it is empty."""
     calls: Counter[str] = field(default_factory=Counter)
@@ -102,9 +102,9 @@ class Cloud:
     unreachable: set[str] = field(default_factory=set)
     """Zones that do not answer."""
     lag_s: float = 0.0
-    """How long lists do not show what was made."""
+    """How long lists do not show what was created."""
     keeps_deleted: bool = False
-    """Whether deletions are accepted and nothing is deleted."""
+    """Whether deletions are accepted but not carried out."""
     faults: list[Fault] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
     methods: dict[str, Answers] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Cloud:
 
     @property
     def url(self) -> str:
-        """For `CLOUDSDK_API_ENDPOINT_OVERRIDES_...`."""
+        """Return the URL for `CLOUDSDK_API_ENDPOINT_OVERRIDES_...`."""
         assert self._http is not None
         return (
             f"http://127.0.0.1:{self._http.server_port}/{self.description.document['servicePath']}"
@@ -195,25 +195,25 @@ class Cloud:
     def paged(
         self, found: Iterable[Any], query: Mapping[str, str], *, size: str
     ) -> tuple[list[Any], str]:
-        """One page of `found`, and the token of the next one or nothing."""
+        """Return one page of `found`, and the token of the next one or nothing."""
         every = list(found)
         start = int(query.get("pageToken") or 0)
         end = start + min(self.page, int(query.get(size) or self.page))
         return every[start:end], str(end) if end < len(every) else ""
 
     def since(self, begun_at: float) -> float:
-        """Seconds since then, by the clock."""
+        """Return the seconds since then, by the clock."""
         return self.clock.monotonic() - begun_at
 
 
 def stamp(at: float) -> str:
-    """A time as Google writes it."""
+    """Return a time as Google writes it."""
     seconds = int(at) % 86400
     return f"2026-01-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
 
 
 def _tree(fields: str) -> Any:
-    """The fields that are asked for, as in `items/*(id,name),nextPageToken`."""
+    """Return the requested fields, as in `items/*(id,name),nextPageToken`."""
     pieces = re.findall(r"[\w*]+|[(),/]", fields)
     assert "".join(pieces) == fields, fields
 

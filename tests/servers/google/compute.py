@@ -23,7 +23,7 @@ class Vm:
     made_at: float
     started_at: float
     ended: str = ""
-    """TERMINATED or SUSPENDED, since it ended without being deleted."""
+    """TERMINATED or SUSPENDED if it ended without being deleted."""
     deleted_at: float | None = None
 
 
@@ -42,15 +42,15 @@ class Operation:
 
 @dataclass
 class Compute(Cloud):
-    """Compute Engine, of one project."""
+    """The Compute Engine of one project."""
 
     zones: tuple[str, ...] = ("us-central1-a", "us-central1-b", "us-east1-c")
     stock: dict[str, int] = field(default_factory=dict)
-    """How many more VMs a zone can make; any number where it has no entry."""
+    """How many more VMs a zone can create; any number for a zone without an entry."""
     limit: int | None = None
     """How many VMs the project may have."""
     images: set[str] | None = None
-    """The images there are; None: every one."""
+    """The existing images; None: every one."""
     vms: dict[tuple[str, str], Vm] = field(default_factory=dict)
     operations: dict[str, Operation] = field(default_factory=dict)
     operation_s: float = 3.0
@@ -58,13 +58,13 @@ class Compute(Cloud):
     boot_s: float = 20.0
     delete_s: float = 30.0
     made: int = 0
-    """How many VMs were ever made."""
+    """How many VMs were ever created."""
     requests: dict[str, str] = field(default_factory=dict)
     """Id of a request -> the name of its operation."""
 
     @classmethod
     def at(cls, clock: Clock) -> Compute:
-        """A server on this clock."""
+        """Return a server on this clock."""
         made = cls(description=description("compute.v1"), clock=clock)
         made.methods = {
             "compute.instances.insert": made._insert,
@@ -84,7 +84,7 @@ class Compute(Cloud):
         return made
 
     def status(self, vm: Vm) -> str:
-        """The status of a VM by now."""
+        """Return the current status of a VM."""
         if vm.deleted_at is not None:
             return "STOPPING"
         if vm.ended:
@@ -99,13 +99,13 @@ class Compute(Cloud):
         )
 
     def vm(self, name: str) -> Vm:
-        """The VM of that name, wherever it is."""
+        """Return the VM of that name, in any zone."""
         with self.lock:
             (found,) = [vm for vm in self._alive() if vm.name == name]
             return found
 
     def names(self) -> list[str]:
-        """The names of the VMs that there are."""
+        """Return the names of the existing VMs."""
         with self.lock:
             return [vm.name for vm in self._alive()]
 
@@ -120,7 +120,7 @@ class Compute(Cloud):
         vm.deleted_at = self.clock.monotonic()
 
     def _alive(self) -> list[Vm]:
-        """Every VM that is not deleted by now."""
+        """Return every VM that is not deleted yet."""
         for key, vm in list(self.vms.items()):
             if vm.deleted_at is not None and self.since(vm.deleted_at) >= self.delete_s:
                 del self.vms[key]
@@ -187,7 +187,7 @@ class Compute(Cloud):
         return self._told(self._begin("setMetadata", vm.zone, query, ()))
 
     def _metadata(self, written: Json) -> Json:
-        """Metadata as it is kept: with a fingerprint of what it says."""
+        """Return metadata as it is stored: with a fingerprint of its contents."""
         print_ = base64.b64encode(repr(written.get("items")).encode()).decode()[-40:]
         return {"items": written.get("items", []), "fingerprint": print_}
 
@@ -389,7 +389,7 @@ class Compute(Cloud):
 
 
 def _conditions(filtered: str) -> list[tuple[str, str]]:
-    """What a filter compares, all of which must hold."""
+    """Return the comparisons of a filter, all of which must hold."""
     found: list[tuple[str, str]] = re.findall(r'\(?([\w.]+) = "([^"]*)"\)?', filtered)
     if re.sub(r'\(?([\w.]+) = "([^"]*)"\)?', "", filtered).strip():
         raise _invalid(f"Invalid value for field 'filter': '{filtered}'")

@@ -1,4 +1,4 @@
-"""What VMs and slices become when they boot: processes here that run their start-up scripts."""
+"""Hosts of booted VMs and slices: processes on this machine that run their start-up scripts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ATTRIBUTES = "attributes/"
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """One host that runs."""
+    """One running host."""
 
     name: str
     script: str
     says: Mapping[str, str] = field(default_factory=dict)
-    """What its metadata server says, by path below `instance/`."""
+    """What its metadata server returns, by path below `instance/`."""
 
 
 @contextmanager
@@ -36,10 +36,9 @@ def hosts(
     server: Compute | Tpu, folder: Path, env: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Mapping[str, MetadataServer]]:
     """
-    Run the start-up script of each host that runs, and kill what is left of one that ended.
+    Run the start-up script of each running host, and kill what remains of one that ended.
 
-    `env` is what a host reaches its bucket with. What each host is told of itself is yielded, by
-    its name.
+    `env` is what a host needs to reach its bucket. The facts of each host are yielded by its name.
     """
     told: dict[str, MetadataServer] = {}
     is_over = threading.Event()
@@ -68,7 +67,7 @@ def hosts(
         yield told
     finally:
         is_over.set()
-        kill_host(folder)  # also a start-up script that the thread waits for
+        kill_host(folder)  # including a start-up script that the thread waits for
         try:
             joined(thread)
         finally:
@@ -91,10 +90,10 @@ def _running(server: Compute | Tpu) -> Iterator[Host]:
 
 def _of_slice(each: Slice) -> Iterator[Host]:
     """
-    The hosts of a slice, each with the facts that libtpu and JAX ask for.
+    Yield the hosts of a slice, each with the facts that libtpu and JAX ask for.
 
-    Source: the names of attributes and the form of `tpu-env` are those that are read by
-    jax/_src/clusters/cloud_tpu_cluster.py and torch_xla/_internal/tpu.py.
+    Source: the names of the attributes and the form of `tpu-env` are those that
+    jax/_src/clusters/cloud_tpu_cluster.py and torch_xla/_internal/tpu.py read.
     """
     (spec,) = each.asked["tpu"]["nodeSpec"]
     node = spec["node"]

@@ -23,27 +23,27 @@ class Slice:
     deleted_at: float | None = None
     suspended_at: float | None = None
     failed: Json = field(default_factory=dict)
-    """Code and message, where it failed."""
+    """Code and message, if it failed."""
     node_state: str = ""
-    """What the node is in, if not as the time says."""
+    """The state of the node, if not determined by time."""
     is_node_only: bool = False
     """Whether the queued resource is gone and the node is left."""
 
 
 @dataclass
 class Tpu(Cloud):
-    """Cloud TPU, of one project."""
+    """The Cloud TPU of one project."""
 
     zones: tuple[str, ...] = ("us-central2-b", "us-east5-a")
     stock: dict[str, int] = field(default_factory=dict)
-    """How many more slices a zone has; any number where it has no entry. Others wait."""
+    """How many more slices a zone has; any number without an entry. Other requests wait."""
     room: dict[str, int] = field(default_factory=dict)
-    """How many more requests a zone takes into its queue; any number where it has no entry."""
+    """How many more requests a zone accepts into its queue; any number without an entry."""
     refuses: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Zone -> code and message with which the operation of every new request ends."""
     slices: dict[tuple[str, str], Slice] = field(default_factory=dict)
     operations: dict[str, tuple[float, tuple[int, str]]] = field(default_factory=dict)
-    """Name -> when it began, and what it failed with."""
+    """Name -> when it started, and its error."""
     operation_s: float = 2.0
     """How long each operation takes."""
     queue_s: float = 5.0
@@ -51,13 +51,13 @@ class Tpu(Cloud):
     boot_s: float = 40.0
     delete_s: float = 30.0
     made: int = 0
-    """How many slices were ever asked for and taken."""
+    """How many slice requests were ever accepted."""
     requests: dict[str, str] = field(default_factory=dict)
     """Id of a request -> the name of its operation."""
 
     @classmethod
     def at(cls, clock: Clock) -> Tpu:
-        """A server on this clock."""
+        """Return a server on this clock."""
         made = cls(description=description("tpu.v2"), clock=clock)
         here = "tpu.projects.locations"
         made.methods = {
@@ -74,18 +74,18 @@ class Tpu(Cloud):
         return made
 
     def slice(self, name: str) -> Slice:
-        """The slice of that name, wherever it is."""
+        """Return the slice of that name, in any zone."""
         with self.lock:
             (found,) = [each for each in self._alive() if each.id == name]
             return found
 
     def names(self) -> list[str]:
-        """The names of the slices that there are, or are asked for."""
+        """Return the names of the slices that exist or are requested."""
         with self.lock:
             return [each.id for each in self._alive()]
 
     def ready(self) -> list[Slice]:
-        """The slices whose hosts run."""
+        """Return the slices whose hosts run."""
         with self.lock:
             return [each for each in self._alive() if self.node_state(each) == "READY"]
 
@@ -94,11 +94,11 @@ class Tpu(Cloud):
         self.slice(name).suspended_at = self.clock.monotonic()
 
     def forget_request(self, name: str) -> None:
-        """Let a queued resource vanish and leave its node."""
+        """Remove a queued resource and leave its node."""
         self.slice(name).is_node_only = True
 
     def state(self, each: Slice) -> str:
-        """The state of a queued resource by now."""
+        """Return the current state of a queued resource."""
         if each.deleted_at is not None:
             return "DELETING"
         if each.failed:
@@ -111,7 +111,7 @@ class Tpu(Cloud):
         return "ACTIVE" if self.since(each.provisioned_at) >= self.boot_s else "PROVISIONING"
 
     def node_state(self, each: Slice) -> str:
-        """The state of the node of a slice by now; empty where there is none."""
+        """Return the current state of the node of a slice; empty if there is none."""
         if each.provisioned_at is None or each.failed:
             return ""
         if each.suspended_at is not None:
@@ -123,7 +123,7 @@ class Tpu(Cloud):
         return "READY" if self.since(each.provisioned_at) >= self.boot_s else "CREATING"
 
     def _alive(self) -> list[Slice]:
-        """Every slice that is not deleted by now; what waited may have been provisioned."""
+        """Return every slice that is not deleted yet; waiting ones may have been provisioned."""
         for key, each in list(self.slices.items()):
             if each.deleted_at is not None and self.since(each.deleted_at) >= self.delete_s:
                 del self.slices[key]
@@ -242,7 +242,7 @@ class Tpu(Cloud):
         ]
 
     def _rest(self, token: str) -> Json:
-        """What a page holds beside its entries."""
+        """Return what a page contains besides its entries."""
         silent = [f"projects/{self.project}/locations/{zone}" for zone in sorted(self.unreachable)]
         return ({"unreachable": silent} if silent else {}) | (
             {"nextPageToken": token} if token else {}

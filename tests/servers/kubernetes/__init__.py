@@ -1,6 +1,6 @@
 """
-A Kubernetes of ours: an API server of pods on loopback, with a node whose pods are processes.
+A Kubernetes for tests: an API server of pods on loopback, with a node whose pods are processes.
 
-Read `server` first, which answers requests; `pods` keeps the objects, `kubelet` runs them. What is
-sent and what is answered is held to Kubernetes' own `schema`.
+Start with `server`, which answers requests; `pods` keeps the objects, `kubelet` runs them. Requests
+and answers are checked against Kubernetes' own `schema`.
 """

@@ -1,8 +1,8 @@
 """
-The nodes of the cluster, which are this machine: a scheduler, and kubelets whose containers run.
+The nodes of the cluster, which are this machine: a scheduler, and kubelets with containers.
 
 A container is a process and what it starts. There is no image, no limit and no mount: each pod has
-a folder of its own instead of the one that its machine names.
+its own folder instead of the one that its machine names.
 
 Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle; pkg/kubelet/status and
 third_party/forked/golang/expansion of Kubernetes 1.32.
@@ -39,7 +39,7 @@ class Node:
     name: str
     labels: Mapping[str, str]
     is_silent: bool = False
-    """Whether its kubelet does not speak with the API server, though its pods run on."""
+    """Whether its kubelet is cut off from the API server while its pods run."""
 
 
 @dataclass
@@ -50,12 +50,12 @@ class Run:
     process: subprocess.Popen[bytes] | None = None
     restarts: int = 0
     waits_since: int = 0
-    """The version of the pod when its restart was put off; 0 if none is."""
+    """The version of the pod when its restart was postponed; 0 if none is."""
     last: Json = field(default_factory=dict)
     reason: str = ""
-    """Why it is to end, if the node says so."""
+    """Why it will end, if the node says so."""
     ends_at: float | None = None
-    """When it is killed, once it was told to end."""
+    """When it is killed after being told to end."""
 
 
 class Kubelet:
@@ -77,11 +77,11 @@ class Kubelet:
         """Why a volume of a pod cannot be mounted; empty if nothing keeps it from that."""
         self.secrets: dict[str, Mapping[str, str]] = {}
         self.keeps_deleted = False
-        """Whether deletions are accepted, and nothing ends."""
+        """Whether deletions are accepted, but nothing ends."""
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Work on a thread; in the end kill everything."""
+        """Work on a thread; kill everything in the end."""
         is_over = threading.Event()
 
         def work() -> None:
@@ -102,14 +102,14 @@ class Kubelet:
                     run.process.wait()
 
     def kill(self, name: str, *, reason: str = "Error") -> None:
-        """Kill what runs in a pod, as the kernel does where memory is short."""
+        """Kill what runs in a pod, as the kernel does when memory is short."""
         with self._pods.lock:
             run = self._run(self._named(name))
             run.reason = reason
             kill_host(run.folder)
 
     def evict(self, name: str) -> None:
-        """Let the node of a pod end it, since it is short of disk."""
+        """Let the node of a pod evict it because of disk pressure."""
         with self._pods.lock:
             pod = self._named(name)
             kill_host(self._run(pod).folder)
@@ -117,12 +117,12 @@ class Kubelet:
             self._over(pod, "Failed", reason="Error", code=137)
 
     def node_of(self, name: str) -> Node:
-        """The node of a pod."""
+        """Return the node of a pod."""
         with self._pods.lock:
             return self._node(self._named(name))
 
     def lose(self, name: str) -> None:
-        """Let the node of a pod burn: nobody tells that its containers have ended."""
+        """Destroy the node of a pod: no report says that its containers have ended."""
         with self._pods.lock:
             pod = self._named(name)
             self._node(pod).is_silent = True
@@ -311,7 +311,7 @@ class Kubelet:
 
 
 def expanded(text: str, env: Mapping[str, str]) -> str:
-    """What Kubernetes makes of a word of a command: $(NAME) of what is known, and $ of $$."""
+    """Return what Kubernetes makes of a word of a command: $(NAME) of known names, and $ of $$."""
 
     def said(found: re.Match[str]) -> str:
         if found[0] == "$$":

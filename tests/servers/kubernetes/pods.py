@@ -27,7 +27,7 @@ _LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCI
 
 
 class ApiError(Exception):
-    """An answer that is an error."""
+    """An error answer."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None
@@ -47,19 +47,19 @@ class ApiError(Exception):
 
 
 def forbidden(name: str, why: str) -> ApiError:
-    """What admission answers."""
+    """Return the answer of admission."""
     said = {"name": name, "kind": "pods"}
     return ApiError(403, "Forbidden", f'pods "{name}" is forbidden: {why}', said)
 
 
 def now(*, plus_s: float = 0.0) -> str:
-    """The time, as the API writes it."""
+    """Return the time, as the API writes it."""
     return f"{datetime.now(UTC) + timedelta(seconds=plus_s):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class Pods:
     """
-    The pods of some namespaces, and what admission asks about.
+    The pods of some namespaces, and what admission checks.
 
     All calls hold `lock`. Each pod is as the API shows it.
     """
@@ -76,15 +76,15 @@ class Pods:
         self.webhook = ""
         """Why a webhook denies every pod; empty: none does."""
         self.made = 0
-        """How many pods were ever made."""
+        """How many pods were ever created."""
         self.listed = 0
         """The version of the newest list."""
         self.page = PAGE
-        """The most that a page of a list holds."""
+        """The maximum length of a page of a list."""
         self._version = 100
 
     def create(self, namespace: str, said: Json, *, is_dry: bool) -> Json:
-        """Make a pod."""
+        """Create a pod."""
         metadata = said.get("metadata", {})
         name = metadata.get("name", "")
         if namespace not in self.namespaces:
@@ -113,7 +113,7 @@ class Pods:
         return made
 
     def get(self, namespace: str, name: str) -> Json:
-        """One pod."""
+        """Return one pod."""
         try:
             return self.of[namespace, name]
         except KeyError:
@@ -121,7 +121,7 @@ class Pods:
             raise ApiError(404, "NotFound", f'pods "{name}" not found', details) from None
 
     def list(self, namespace: str, asked: Mapping[str, str]) -> Json:
-        """A page of pods that have the labels and fields that are asked for."""
+        """Return a page of pods with the requested labels and fields."""
         after = ""
         if token := asked.get("continue", ""):
             after = json.loads(base64.b64decode(token))["after"]
@@ -138,7 +138,7 @@ class Pods:
             last = {"after": page[-1]["metadata"]["name"]}
             metadata["continue"] = base64.b64encode(json.dumps(last).encode()).decode()
             metadata["remainingItemCount"] = len(rest)
-        # Those in a list do not say what they are.
+        # Entries of a list do not name their kind.
         plain = ({k: v for k, v in pod.items() if k not in ("kind", "apiVersion")} for pod in page)
         return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [*plain]}
 
@@ -165,7 +165,7 @@ class Pods:
         return pod
 
     def delete(self, namespace: str, name: str, said: Json) -> Json:
-        """Begin the end of a pod."""
+        """Start the deletion of a pod."""
         pod = self.get(namespace, name)
         metadata = pod["metadata"]
         for key, wanted in said.get("preconditions", {}).items():
@@ -234,18 +234,18 @@ class Pods:
         return {"kind": "EventList", "apiVersion": "v1", "metadata": metadata, "items": found}
 
     def touch(self, pod: Json) -> None:
-        """Give a pod that has changed its new version."""
+        """Give a changed pod its new version."""
         self._version += 1
         pod["metadata"]["resourceVersion"] = str(self._version)
 
     def ended(self, pod: Json) -> None:
-        """Nothing of a pod runs any more, as its kubelet says."""
+        """Record that nothing of a pod runs any longer, as its kubelet says."""
         if "deletionTimestamp" in pod["metadata"]:
             pod["metadata"]["deletionGracePeriodSeconds"] = 0
         self._may_go(pod)
 
     def collect(self, pod: Json) -> None:
-        """The node of a pod is gone: say so, as the collector of garbage does."""
+        """Record that the node of a pod is gone, as the garbage collector does."""
         pod["status"]["phase"] = "Failed"
         pod["status"].setdefault("conditions", []).append(
             {

@@ -1,8 +1,8 @@
 """
-The API server: HTTP on loopback, users with tokens, what they may do, and faults on demand.
+The API server: HTTP on loopback, users with tokens and permissions, and faults on demand.
 
-It answers what `kubectl` asks about pods. Each pod that is sent and each answer is held to the
-schema; what does not fit is kept in `misfits`, and a test asserts that there is none.
+It answers what `kubectl` asks about pods. Each sent pod and each answer is checked against the
+schema; deviations are kept in `misfits`, and a test asserts that there is none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Kubernetes:
     A cluster of one namespace, whose nodes are this machine.
 
     Args:
-        folder: Its files lie there, and the folders of its pods.
+        folder: The place of its files, and of the folders of its pods.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,14 +56,14 @@ class Kubernetes:
         """The requests, as `POST /path`."""
         self.is_down = self.is_expired = self.is_pacing = False
         self.dropped = self.lost = 0
-        """How many of the next creates are not done, or done, and not answered."""
+        """How many of the next creates are not done, or done, without an answer."""
         self.url = ""
         self.certificate = folder / "certificate.pem"
 
     def config(self) -> Path:
         """Write the configuration of a client; return its path."""
         path = self.folder / "kubeconfig"
-        # Without TLS a client keeps its token to itself.
+        # Without TLS, a client does not send its token.
         place = {"server": self.url, "certificate-authority": str(self.certificate)}
         made = {
             "apiVersion": "v1",
@@ -201,13 +201,13 @@ class _Server(ThreadingHTTPServer):
     context: ssl.SSLContext
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        # Of a client that was killed nothing more comes.
+        # The client was killed and sends nothing more.
         with suppress(OSError), self.context.wrap_socket(request, server_side=True) as talk:
             super().finish_request(talk, client_address)
 
 
 def _context(certificate: Path) -> ssl.SSLContext:
-    """Make a certificate of this machine, which clients are told to trust."""
+    """Create a certificate of this machine that clients are told to trust."""
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     words += ["-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
     words += ["-addext", "subjectAltName=IP:127.0.0.1"]
@@ -222,7 +222,7 @@ def _context(certificate: Path) -> ssl.SSLContext:
 
 @contextmanager
 def kubernetes(folder: Path) -> Iterator[Kubernetes]:
-    """A cluster whose files are in `folder`, which exists; in the end nothing of it runs."""
+    """Run a cluster with its files in `folder`, which exists; kill everything in the end."""
     cluster = Kubernetes(folder)
     handler = type("Answering", (_Answering,), {"cluster": cluster})
     server = _Server(("127.0.0.1", 0), handler)
