@@ -7,7 +7,7 @@ from bastion.spec import Job, Launch, Process, Resources
 
 
 def launch_request(**more: object) -> LaunchRequest:
-    """A request to launch one job of one process on one device; `more` replaces fields."""
+    """Return a launch of one job of one process on one device; `more` replaces fields."""
     job = Job(processes=(Process(["true"], resources=Resources(h100=1)),))
     given = {"name": "train", "jobs": (job,), **more}
     return LaunchRequest(launch=Launch(**given))  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def ask(
     max_failures: int | None = None,
     **job: Any,
 ) -> str:
-    """Ask for an array of ann's in blue; its ULID."""
+    """Submit an array of ann's in blue; return its ULID."""
     process = Process(["true"], resources=Resources(h100=h100))
     one = Job(processes=(process,), **job)
     launch = Launch(
@@ -42,7 +42,7 @@ def ask(
 
 
 def submit(rig: Rig, tasks: str, **more: Any) -> str:
-    """The id of an array that was just taken in."""
+    """Return the id of an array that was just accepted."""
     asked = ask(rig, tasks, **more)
     rig.turn()
     answer = rig.answer(asked)
@@ -52,14 +52,14 @@ def submit(rig: Rig, tasks: str, **more: Any) -> str:
 
 
 def running(rig: Rig, array: str) -> list[int]:
-    """The tasks that run."""
+    """Return the running tasks."""
     jobs = [job for job in rig.root.jobs.values() if job.launch == array]
     tasks = [job.task for job in jobs if job.phase is Phase.RUNNING]
     return sorted(task for task in tasks if task is not None)
 
 
 def finish(rig: Rig, array: str, task: int, code: int = 0) -> None:
-    """The task's processes exit with `code`."""
+    """Let the task's processes exit with `code`."""
     job = f"{array}.{task}"
     rig.agent_of(job).end(job, code)
 
@@ -85,7 +85,7 @@ def whole(rig: Rig, array: str) -> None:
 
 
 def test_ten_thousand_tasks_are_one_small_record() -> None:
-    """An array of 10,000 adds some hundred bytes to root, one object and one answer of one id."""
+    """An array of 10,000 adds a few hundred bytes to root, one object and one answer of one id."""
     rig = Rig()
     rig.turn()
     writer = RootWriter(rig.bucket, rig.clock)
@@ -97,7 +97,7 @@ def test_ten_thousand_tasks_are_one_small_record() -> None:
 
 
 def test_tasks_run_to_their_end_and_leave_one_record() -> None:
-    """Every task runs once, has its final record, and the array's says which ended how."""
+    """Every task runs once and has its final record; the array's has all outcomes."""
     rig = Rig()
     array = submit(rig, "0-29")
     rig.until(lambda: len(running(rig, array)) == 16)
@@ -124,7 +124,7 @@ def test_tasks_run_to_their_end_and_leave_one_record() -> None:
 
 
 def test_no_more_run_at_once_than_allowed() -> None:
-    """`%3` holds at every moment, and each place that comes free is taken by the next task."""
+    """`%3` holds at every moment, and the next task takes each place that becomes free."""
     rig = Rig()
     array = submit(rig, "0-9%3")
     most = 0
@@ -144,7 +144,7 @@ def test_no_more_run_at_once_than_allowed() -> None:
 
 
 def test_the_view_says_why_the_next_task_waits() -> None:
-    """At the limit the reason is the limit, else it is the scheduler's for the next task."""
+    """At the limit the reason is the limit; otherwise it is the scheduler's for the next task."""
     rig = Rig()
     limited = submit(rig, "0-99%2")
     rig.until(lambda: len(running(rig, limited)) == 2)
@@ -170,7 +170,7 @@ def _row(rig: Rig, array: str) -> Any:
 
 
 def test_the_scheduler_is_shown_no_more_tasks_than_could_start() -> None:
-    """Of 10,000 tasks a cycle sees as many as the machines hold, and one when they hold none."""
+    """Of 10,000 tasks a cycle sees as many as the machines hold, and one if they hold none."""
     rig = Rig()
     array = submit(rig, "0-9999", h100=2)
     plan = rig.leader._plan
@@ -184,7 +184,7 @@ def test_the_scheduler_is_shown_no_more_tasks_than_could_start() -> None:
 
 
 def test_an_array_is_cancelled_as_one() -> None:
-    """Running tasks are stopped, waiting ones never start, in one commit; one event says so."""
+    """One commit stops running tasks and cancels waiting ones; one event says so."""
     rig = Rig()
     array = submit(rig, "0-9999%4")
     rig.until(lambda: len(running(rig, array)) == 4)
@@ -208,7 +208,7 @@ def test_an_array_is_cancelled_as_one() -> None:
 
 
 def test_some_tasks_are_cancelled_and_the_others_go_on() -> None:
-    """A range reaches running and waiting tasks alike; ended ones are left alone."""
+    """A range reaches running and waiting tasks; ended ones are left alone."""
     rig = Rig()
     array = submit(rig, "0-9%2")
     rig.until(lambda: len(running(rig, array)) == 2)
@@ -226,7 +226,7 @@ def test_some_tasks_are_cancelled_and_the_others_go_on() -> None:
 
 
 def test_a_verb_for_tasks_that_are_none_is_refused() -> None:
-    """An index that the array does not have is told with those it has."""
+    """For an index that the array does not have, the error names its indices."""
     rig = Rig()
     array = submit(rig, "0-9")
     asked = rig.verb("cancel", f"{array}.7-12")
@@ -235,7 +235,7 @@ def test_a_verb_for_tasks_that_are_none_is_refused() -> None:
 
 
 def test_a_held_array_starts_what_is_released() -> None:
-    """The first tasks of a held array are released and run; the others wait for a person."""
+    """The first tasks of a held array are released and run; the others keep waiting."""
     rig = Rig()
     array = submit(rig, "0-9", hold=True)
     rig.turn(3)
@@ -258,7 +258,7 @@ def test_a_held_array_starts_what_is_released() -> None:
 
 
 def test_a_held_part_is_passed_over() -> None:
-    """Waiting tasks that are held do not start, and running ones go on."""
+    """Held waiting tasks do not start, and running ones continue."""
     rig = Rig()
     array = submit(rig, "0-5%2")
     rig.until(lambda: len(running(rig, array)) == 2)
@@ -272,7 +272,7 @@ def test_a_held_part_is_passed_over() -> None:
 
 
 def test_priority_and_time_limit_are_the_whole_arrays() -> None:
-    """An update reaches running tasks and those that never started; not a part of the latter."""
+    """An update reaches running tasks and all tasks that never started."""
     rig = Rig()
     array = submit(rig, "0-9%2")
     rig.until(lambda: len(running(rig, array)) == 2)
@@ -292,7 +292,7 @@ def test_priority_and_time_limit_are_the_whole_arrays() -> None:
 
 
 def test_a_task_that_failed_is_tried_again_with_its_history() -> None:
-    """A retried task keeps its record, and its place among those that may run at once."""
+    """A retried task keeps its record, and its place among the concurrent ones."""
     rig = Rig()
     array = submit(rig, "0-5%2", retries=1, retry_backoff=5.0)
     rig.until(lambda: len(running(rig, array)) == 2)
@@ -313,7 +313,7 @@ def test_a_task_that_failed_is_tried_again_with_its_history() -> None:
 
 
 def test_a_failure_ends_the_array_where_its_scope_is_the_launch() -> None:
-    """With `scope="launch"` the first task that fails for good cancels all the others."""
+    """With `scope="launch"`, the first task that fails permanently cancels all others."""
     rig = Rig()
     array = submit(rig, "0-99%2", scope="launch", on_failure="stop_others")
     rig.until(lambda: len(running(rig, array)) == 2)
@@ -327,7 +327,7 @@ def test_a_failure_ends_the_array_where_its_scope_is_the_launch() -> None:
 
 
 def test_an_array_is_given_up_after_so_many_failures() -> None:
-    """What will be tried again does not count; what runs then is cancelled with what waits."""
+    """Tasks to be retried do not count; running and waiting tasks are cancelled."""
     rig = Rig()
     array = submit(rig, "0-99%3", max_failures=2, retries=1, retry_backoff=0)
 
@@ -354,7 +354,7 @@ def test_an_array_is_given_up_after_so_many_failures() -> None:
 
 
 def test_a_held_worker_that_decides_nothing_is_no_failure_of_its_task() -> None:
-    """The first replica of the task runs on, and says how it ends."""
+    """The first replica of the task continues, and determines how it ends."""
     rig = Rig()
     array = submit(
         rig,
@@ -410,7 +410,7 @@ def test_a_new_leader_goes_on_where_the_old_one_died() -> None:
 
 
 def test_an_array_counts_as_one_job_in_the_queue() -> None:
-    """What `max_queued_per_user` counts is records, not tasks."""
+    """`max_queued_per_user` counts records, not tasks."""
     from tests.rigs.leader import QUOTA
 
     rig = Rig(quota=QUOTA + "max_queued_per_user = 2\n")
@@ -423,7 +423,7 @@ def test_an_array_counts_as_one_job_in_the_queue() -> None:
 
 
 def test_a_verb_for_an_array_that_is_over_is_accepted() -> None:
-    """Nothing is left to do for it, and that is no error."""
+    """There is nothing left to do, and that is no error."""
     rig = Rig()
     array = submit(rig, "0-1")
     drive(rig, array)
@@ -434,7 +434,7 @@ def test_a_verb_for_an_array_that_is_over_is_accepted() -> None:
 
 
 def test_a_job_waits_for_all_of_an_array() -> None:
-    """It starts once the last task has succeeded; that none is left is committed by then."""
+    """It starts once the last task has succeeded; by then the end of all is committed."""
     rig = Rig()
     array = submit(rig, "0-3%2")
     waits = rig.submit("waits", after=[array])
@@ -454,7 +454,7 @@ def test_a_job_waits_for_all_of_an_array() -> None:
 
 
 def test_a_failed_task_ends_jobs_that_wait_for_success() -> None:
-    """What can never come true any more is told at once; jobs that wait for any end wait on."""
+    """Jobs that wait for success end immediately; jobs that wait for any end continue to wait."""
     rig = Rig()
     array = submit(rig, "0-3%1")
     good = rig.submit("good", after=[array])
@@ -488,7 +488,7 @@ def test_an_array_waits_for_a_job() -> None:
 
 
 def test_a_task_is_nothing_to_wait_for() -> None:
-    """A job that would wait for one task is refused with the array's name."""
+    """A job that waits for one task is refused, with the array's name."""
     rig = Rig()
     array = submit(rig, "0-3")
     asked = rig.launch("waits", after=[f"{array}.1"])
@@ -515,7 +515,7 @@ def test_a_webhook_is_told_of_the_array_once() -> None:
 
 
 def test_a_cancel_that_splits_an_array_further_than_root_may_hold_is_refused() -> None:
-    """Every other task of many arrays would make root hundreds of megabytes; the whole may go."""
+    """Every other task of many arrays would make root hundreds of megabytes; all is allowed."""
     rig = Rig(quota=QUOTA + "max_queued_per_user = 10\n")
     array = submit(rig, "0-9999", hold=True)
     for first in (0, 900, 1_800):

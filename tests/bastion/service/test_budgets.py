@@ -1,4 +1,4 @@
-"""A budget from commit to commit: what is held counts, nothing starts over it, and it renews."""
+"""A budget from commit to commit: usage counts, nothing starts beyond it, and it renews."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DAILY = f'{QUOTA}\n[project_options.blue]\nbudget = {{ h100 = 4 }}\nbudget_perio
 
 
 def view(rig: Rig, name: str) -> Any:
-    """What the bastion published last."""
+    """Return what the bastion published last."""
     return json.loads(rig.bucket.read(f"view/{name}.json").data)  # type: ignore[union-attr]
 
 
 def at_midnight(quota: str = DAILY) -> tuple[Rig, float]:
-    """A bastion that stands since the beginning of a day, and when that was."""
+    """Return a bastion that runs since the beginning of a day, and the time of that."""
     rig = Rig(quota=quota)
     midnight = (rig.clock.wall() // DAY_S + 1) * DAY_S
     rig.clock.advance(midnight - rig.clock.wall())
@@ -29,12 +29,12 @@ def at_midnight(quota: str = DAILY) -> tuple[Rig, float]:
 
 
 def spent(rig: Rig) -> float:
-    """Device hours that count against the budget."""
+    """Return the device hours that count against the budget."""
     return rig.root.spent["blue"].hours["h100"]
 
 
 def test_a_budget_is_counted_told_and_renewed() -> None:
-    """Two devices for two hours use up four: what runs goes on, the next job starts tomorrow."""
+    """Two devices use up four in two hours: the job continues, the next starts tomorrow."""
     rig, midnight = at_midnight()
     first = rig.start("first", h100=2)
     rig.turn(seconds=2 * HOUR_S)
@@ -58,7 +58,7 @@ def test_a_budget_is_counted_told_and_renewed() -> None:
 
 
 def test_what_was_used_survives_the_bastion() -> None:
-    """One that takes over counts on, with the time in which none was there."""
+    """A new leader continues the count, including the time without a leader."""
     rig, _ = at_midnight()
     rig.start("first", h100=1)
     rig.turn(seconds=HOUR_S)
@@ -72,7 +72,7 @@ def test_what_was_used_survives_the_bastion() -> None:
 
 
 def test_a_budget_that_is_raised_lets_the_next_job_start() -> None:
-    """What was used counts against the new one; a quota file that is refused changes nothing."""
+    """Earlier usage counts against the new budget; a refused quota file changes nothing."""
     rig, _ = at_midnight()
     rig.start("first", h100=2)
     rig.turn(seconds=2 * HOUR_S)

@@ -1,4 +1,4 @@
-"""The compaction that a leader runs: when, in what process, and what becomes of its failures."""
+"""The compaction that a leader runs: when, in which process, and how failures are handled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def root(now: float) -> Root:
 
 
 def log_of(folder: Path) -> None:
-    """A log of three events within two hours."""
+    """Write a log of three events within two hours."""
     store = LocalStore(folder, makes_root=True)
     events = [Event(n=n, at=1e9 + n * 3600, what="leads") for n in range(3)]
     store.create(layout.events(0), b"".join(encode(event) + b"\n" for event in events))
@@ -52,7 +52,7 @@ def test_it_begins_after_minutes_and_then_every_hour() -> None:
 
 
 def test_a_failure_and_what_is_spoilt_are_told() -> None:
-    """A compaction that fails is among the bastion's problems, and the next one is tried."""
+    """A failed compaction is among the bastion's problems, and the next one is tried."""
     results: list[object] = [BastionError("no room"), {"state/log/1:2": "not JSON"}]
 
     def compact() -> Mapping[str, str]:
@@ -73,7 +73,7 @@ def test_a_failure_and_what_is_spoilt_are_told() -> None:
 
 
 def test_it_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """The process compacts the bucket and says what it did; its failure has its message."""
+    """The process compacts the bucket and reports the result; a failure has a message."""
     log_of(tmp_path)
     assert compact_in_process(tmp_path.as_uri())() == {}
     assert (tmp_path / "history/recent/events/000000000000-000000000003.parquet").is_file()
@@ -82,14 +82,14 @@ def test_it_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_bastion_never_imports_duckdb() -> None:
-    """What a bastion imports does not load DuckDB, which takes 60 MB."""
+    """The imports of a bastion do not load DuckDB, which takes 60 MB."""
     modules = "bastion.service.run.compose, bastion.history"
     code = f"import {modules}, sys; assert not {{'duckdb', 'pyarrow'}} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_a_wrong_call_of_the_program_says_what_is_right(capsys: pytest.CaptureFixture[str]) -> None:
-    """`compact` without a root is told how it is called."""
+    """`compact` without a root prints its usage."""
     assert main(["compact"]) == 2
     assert "compact ROOT" in capsys.readouterr().err
 
@@ -108,6 +108,6 @@ def test_the_history_knows_what_projects_own() -> None:
 
 
 def shares(rig: Rig) -> list[Mapping[str, Mapping[str, int]]]:
-    """The shares in the history, oldest first."""
+    """Return the shares in the history, oldest first."""
     records = [event.record for event in rig.history()]
     return [each.nominal for each in records if isinstance(each, Shares)]

@@ -1,4 +1,4 @@
-"""Images go where containers run, and wait with a true reason where they do not."""
+"""Images are placed where containers run; otherwise they wait with a true reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOTH = CONFIG.replace("[pools.gpu]", "[pools.plain]").replace(
 
 
 def says(rig: Rig, machine: str, label: str) -> None:
-    """An agent greets again, with what it found of its engine."""
+    """Let an agent greet again with what it found of its engine."""
     agent = rig.agents[machine]
     hello = Hello(
         resources=Resources(h100=8).amounts,
@@ -40,7 +40,7 @@ def test_an_image_that_nothing_runs_is_told_why() -> None:
 
 
 def test_an_image_goes_where_containers_run() -> None:
-    """Of two pools, only the one that runs containers is given images; both are given the rest."""
+    """Of two pools, only the one that runs containers gets images; both get the rest."""
     rig = Rig()
     rig.put(layout.CONFIG, BOTH)
     rig.turn(3)
@@ -56,7 +56,7 @@ def test_an_image_goes_where_containers_run() -> None:
 
 
 def test_a_machine_whose_engine_is_gone_takes_no_image() -> None:
-    """What its agent says outranks what its pool was promised to be, until it says otherwise."""
+    """The agent's report overrides the pool's settings until the agent reports otherwise."""
     rig = Rig()
     rig.put(layout.CONFIG, CONFIG.replace("count = 2", "count = 1\ncontainers = true"))
     rig.turn(3)

@@ -1,4 +1,4 @@
-"""Bells that lie: a machine is believed about itself, as far as the bucket says the same."""
+"""Bells that lie: a machine is believed about itself if the bucket confirms it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUCCEEDED = End(kind="exited", codes=(0,))
 
 
 def running() -> tuple[Rig, str, Agent]:
-    """A job that runs, and its agent, which does nothing more by itself."""
+    """Run a job, and return its agent, which does nothing more on its own."""
     rig = Rig()
     rig.turn(2)
     job = rig.start()
@@ -39,7 +39,7 @@ def running() -> tuple[Rig, str, Agent]:
 
 
 def ring_raw(rig: Rig, agent: Agent, kind: str, **fields: str) -> str:
-    """A bell of `agent` with one fact, each field as it is in JSON; its key."""
+    """Ring a bell of `agent` with one fact, each field as in JSON; return its key."""
     key = layout.bell(agent.name, agent.life, agent._bell)
     agent._bell += 1
     said = ",".join(f'"{name}":{text}' for name, text in {"kind": f'"{kind}"', **fields}.items())
@@ -48,7 +48,7 @@ def ring_raw(rig: Rig, agent: Agent, kind: str, **fields: str) -> str:
 
 
 def view(rig: Rig, name: str) -> object:
-    """A published view, read as strictly as jq and browsers do."""
+    """Return a published view, read as strictly as by jq and browsers."""
 
     def refuse(word: str) -> object:
         raise AssertionError(f"{word} is no JSON")
@@ -59,7 +59,7 @@ def view(rig: Rig, name: str) -> object:
 
 
 def test_a_bell_of_another_machine_ends_nothing() -> None:
-    """What is told of a host counts only from the machine that it is placed on."""
+    """Only the machine on which a host is placed can report about it."""
     rig, job, agent = running()
     of = agent.of(job)
     other = next(each for each in rig.agents.values() if each is not agent)
@@ -82,7 +82,7 @@ def test_an_end_that_does_not_stand_ends_nothing() -> None:
 
 
 def test_the_register_is_believed_and_not_the_bell() -> None:
-    """Where the two differ, what stands in the bucket is how the host ended."""
+    """If the two differ, the object in the bucket says how the host ended."""
     rig, job, agent = running()
     of = agent.of(job)
     agent.end_as(of, End(kind="exited", codes=(3,), first_failed=0), rings=False)
@@ -92,7 +92,7 @@ def test_the_register_is_believed_and_not_the_bell() -> None:
 
 
 def test_an_end_is_believed_in_the_turn_that_reads_its_bell() -> None:
-    """The register is read with the bell: no turn is added, and one read."""
+    """The register is read with the bell: it adds one read, but no turn."""
     reads: list[str] = []
 
     def counted(store: ObjectStore) -> ObjectStore:
@@ -113,7 +113,7 @@ def test_an_end_is_believed_in_the_turn_that_reads_its_bell() -> None:
 
 
 def test_an_end_out_of_reach_keeps_its_bell_waiting() -> None:
-    """A bell whose register cannot be read now is read again, with all that it tells."""
+    """A bell whose register cannot be read now is read again, with all that it reports."""
     away = [True]
 
     def spoil(store: ObjectStore) -> ObjectStore:
@@ -134,7 +134,7 @@ def test_an_end_out_of_reach_keeps_its_bell_waiting() -> None:
 
 
 def test_one_machine_cannot_have_many_registers_read() -> None:
-    """However many ends it tells of, those of hosts that are not its own are never looked for."""
+    """However many ends it reports, those of other machines' hosts are never looked up."""
     reads: list[str] = []
 
     def spoil(store: ObjectStore) -> ObjectStore:
@@ -158,7 +158,7 @@ def test_one_machine_cannot_have_many_registers_read() -> None:
 
 
 def test_a_claim_in_anothers_name_is_none() -> None:
-    """A machine tells of its own claims: what it says that another has claimed is not believed."""
+    """A machine reports its own claims: what it says of others' claims is not believed."""
     rig = Rig()
     rig.turn(2)
     for agent in rig.agents.values():
@@ -179,7 +179,7 @@ def test_a_claim_in_anothers_name_is_none() -> None:
 
 @pytest.mark.parametrize("life", [2, 10**9])
 def test_a_life_that_does_not_stand_is_not_greeted(life: int) -> None:
-    """A machine's jobs are not stopped, and it is not barred, by the name of a life alone."""
+    """The name of a life alone does not stop a machine's jobs, and does not bar it."""
     rig, job, agent = running()
     agent.life, true_life, bells = life, agent.life, agent._bell
     agent.ring(Hello(resources=Amounts({"h100": 8}), address="a", hostname="h", version="0"))
@@ -192,7 +192,7 @@ def test_a_life_that_does_not_stand_is_not_greeted(life: int) -> None:
 
 
 def test_a_life_far_ahead_is_not_greeted_though_it_stands() -> None:
-    """No machine counts thousands of lives up in one go, so that none is left to it."""
+    """No machine increments its life by thousands at a time, which would use up the numbers."""
     rig, job, agent = running()
     far = 1 + NEW_LIVES + 1
     rig.bucket.create(layout.life(agent.name, far), encode(LifeRegister(write_id="w", boot_id="b")))
@@ -206,7 +206,7 @@ def test_a_life_far_ahead_is_not_greeted_though_it_stands() -> None:
 
 @pytest.mark.parametrize("units", [9, 10**14, 10**19, 10**30, -5])
 def test_a_machine_has_no_more_than_its_pool_declares(units: int) -> None:
-    """Whatever a machine says it has, others are scheduled, and it gets no more than it may."""
+    """Whatever a machine claims to have, others are scheduled, and it gets no more than allowed."""
     rig, job, agent = running()
     other = next(each for each in rig.agents.values() if each is not agent)
     standing = other.life, other._bell, other._batch
@@ -230,7 +230,7 @@ BOUNDS = ["1e300", "1e13", "-1e12", "1e308", "1e999", "NaN", "Infinity", "-Infin
 
 @pytest.mark.parametrize("number", BOUNDS)
 def test_no_time_of_a_bell_is_committed_that_is_none(number: str) -> None:
-    """A hold out of bounds is set aside; root is read by the next bastion, and views are made."""
+    """A hold out of bounds is set aside; root stays readable, and views are published."""
     rig, job, agent = running()
     of = encode(agent.of(job)).decode()
     end = '{"kind":"lost"}'
@@ -246,7 +246,7 @@ def test_no_time_of_a_bell_is_committed_that_is_none(number: str) -> None:
 
 @pytest.mark.parametrize("number", BOUNDS[4:])
 def test_no_number_of_a_report_is_published_that_is_none(number: str) -> None:
-    """Only finite numbers reach root and views, which jq and browsers read."""
+    """Only finite numbers reach root and the views that jq and browsers read."""
     rig, job, agent = running()
     of = encode(agent.of(job)).decode()
     ring_raw(rig, agent, "reported", of=of, numbers=f'{{"x":{number}}}')
@@ -267,7 +267,7 @@ def test_what_a_machine_says_of_devices_that_it_has_not_is_dropped() -> None:
 
 
 def test_a_text_of_a_machine_has_a_length() -> None:
-    """What a host does or lacks lies in root, so it is some lines at most."""
+    """A host's report is part of root, so it is at most a few lines."""
     rig, job, agent = running()
     of = agent.of(job)
     agent.ring(Preparing(of=of, text="x" * 1_000_000), Started(of=of))
@@ -278,7 +278,7 @@ def test_a_text_of_a_machine_has_a_length() -> None:
 
 
 def test_a_machine_that_tells_of_another_is_heard_about_itself() -> None:
-    """A bell that lies about one thing is still believed about what is its own."""
+    """A bell that lies about one thing is still believed about its own machine."""
     rig, job, agent = running()
     other = next(each for each in rig.agents.values() if each is not agent)
     of = agent.of(job)

@@ -1,4 +1,4 @@
-"""Requests made to stop a bastion: each is answered, and all others are served."""
+"""Requests designed to stop a bastion: each is answered, and all others are served."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BODIES = {
 @pytest.mark.parametrize("user", ["ann", "eve"])
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_a_hostile_verb_is_answered(user: str, body: dict[str, object]) -> None:
-    """Whatever a verb of a member or a stranger holds, it is answered, and another's is served."""
+    """Every verb of a member or a stranger is answered, and others' requests are served."""
     rig = Rig()
     asked = ulid.make(rig.clock.wall(), b"\1" * 10)
     data = json.dumps({"schema": 1, **body}).encode()
@@ -48,7 +48,7 @@ def test_a_hostile_verb_is_answered(user: str, body: dict[str, object]) -> None:
 
 
 def test_a_strangers_body_is_not_read() -> None:
-    """A request of a user who is no member, and owns nothing, is refused by its name alone."""
+    """A request of a user who is no member and owns nothing is refused by its name alone."""
     rig = Rig()
     asked = ulid.make(rig.clock.wall(), b"\1" * 10)
     rig.bucket.create(layout.request("blue", "eve", asked, "cancel"), b"not even JSON")
@@ -59,7 +59,7 @@ def test_a_strangers_body_is_not_read() -> None:
 
 
 def test_an_answer_is_bounded() -> None:
-    """Of many problems an answer tells the first, shortened, and how many more there are."""
+    """An answer has the first problems, shortened, and the number of the others."""
     problems = told(["x" * 1_000] * 500)
     assert len(problems) == MAX_PROBLEMS + 1
     assert max(map(len, problems)) <= MAX_PROBLEM_CHARACTERS + 3
@@ -67,7 +67,7 @@ def test_an_answer_is_bounded() -> None:
 
 
 def test_a_job_that_root_cannot_keep_is_refused() -> None:
-    """A job whose record would be larger than root may keep of one is refused, with its size."""
+    """A job whose record is larger than root may keep is refused, with its size."""
     rig = Rig()
     secrets = [Secret(f"{'N' * 90}{n}", source="aws:" + "x" * 2_000) for n in range(40)]
     process = Process(["true"], secrets=secrets, resources=Resources(h100=1))
@@ -79,7 +79,7 @@ def test_a_job_that_root_cannot_keep_is_refused() -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_no_launch_takes_the_id_of_anothers_job(ends: bool) -> None:
-    """`a` with a job `b-c` and `a-b` with a job `c` would make one id: the second is refused."""
+    """`a` with a job `b-c` and `a-b` with a job `c` have the same id: the second is refused."""
     rig = Rig()
     first, second = (ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0))
     body = launch_request()
@@ -104,7 +104,7 @@ def test_no_launch_takes_the_id_of_anothers_job(ends: bool) -> None:
 
 
 def test_a_refused_launch_with_a_cancelled_job_stops_no_turn() -> None:
-    """A job that one turn takes in, cancels and withdraws with its launch is not looked for."""
+    """A job that one turn accepts, cancels and withdraws with its launch is not looked up."""
     rig = Rig()
     rig.turn(2)
     fits, never = (
@@ -121,7 +121,7 @@ def test_a_refused_launch_with_a_cancelled_job_stops_no_turn() -> None:
 
 @pytest.mark.parametrize("name", ["pair", "pair-x"])
 def test_no_launch_takes_the_id_of_anothers_in_another_project(name: str) -> None:
-    """What fails in it would end the jobs of the other, which are found by that id alone."""
+    """A failure in it would end the jobs of the other, which are found by that id alone."""
     rig = Rig()
     one = Job(processes=(Process(["true"], resources=Resources(h100=1)),))
     pair = (replace(one, name="x"), replace(one, name="y"))

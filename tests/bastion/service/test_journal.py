@@ -1,4 +1,4 @@
-"""The bastion's own log: said once, kept in the bucket, and never in the way."""
+"""The bastion's own log: written once, kept in the bucket, and never in the way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 
 def journal() -> tuple[Journal, VirtualClock, io.StringIO]:
-    """A journal, its clock, and what it said."""
+    """Return a journal, its clock, and its output."""
     clock, out = VirtualClock(), io.StringIO()
     return Journal("b", clock, out=out), clock, out
 
@@ -29,7 +29,7 @@ def test_a_line_has_its_time() -> None:
 
 
 def test_what_others_wrote_is_one_harmless_line() -> None:
-    """A user's command is told as an event, and a server's answer as a problem."""
+    """A user's command appears as an event, and a server's answer as a problem."""
     log, _, out = journal()
     text = "echo a\n2023-11-14T22:13:20Z leads\x1b[2J\u202e"
     log.tell_events([Event(n=1, at=0.0, job="j", what="failed", text=text)])
@@ -52,7 +52,7 @@ class Disk(io.StringIO):
 
 
 def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
-    """The bastion goes on, `status` says why its own log is silent, and room ends the problem."""
+    """The bastion continues, `status` says why its own log is silent, and room ends the problem."""
     out, clock = Disk(), VirtualClock()
     log, store = Journal("b", clock, out=out), MemoryStore(clock.wall)
     out.is_full = True
@@ -71,7 +71,7 @@ def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
 
 
 def test_a_problem_is_said_once_a_minute() -> None:
-    """The same problem again and again is one line a minute; another text is said at once."""
+    """A repeated problem is one line per minute; another text is logged immediately."""
     log, clock, out = journal()
     for _ in range(100):
         log.problem("store", StoreError("out of reach"))
@@ -85,7 +85,7 @@ def test_a_problem_is_said_once_a_minute() -> None:
 
 
 def test_a_problem_that_is_solved_is_none_any_more() -> None:
-    """What succeeds again is no problem; one that comes back soon is told, and not said again."""
+    """Success ends a problem; if it returns soon, it is listed but not logged again."""
     log, clock, out = journal()
     log.solved("store")
     log.problem("store", StoreError("the disk is full"))
@@ -98,7 +98,7 @@ def test_a_problem_that_is_solved_is_none_any_more() -> None:
 
 
 def test_what_is_lacking_is_said_once_and_stays_a_problem() -> None:
-    """It is one line of the log, and is among the problems for as long as the bastion runs."""
+    """It is one line of the log, and is among the problems as long as the bastion runs."""
     log, clock, out = journal()
     for _ in range(3):
         log.lack("history", "no DuckDB")
@@ -108,14 +108,14 @@ def test_what_is_lacking_is_said_once_and_stays_a_problem() -> None:
 
 
 def test_a_hint_goes_along() -> None:
-    """What to do is said with the problem."""
+    """The hint is logged with the problem."""
     log, _, out = journal()
     log.problem("x", BastionError("wrong", hint="do this"))
     assert "x: wrong (hint: do this)\n" in out.getvalue()
 
 
 def test_a_bug_is_said_with_its_traceback() -> None:
-    """An internal error tells where it happened."""
+    """An internal error says where it happened."""
     log, _, out = journal()
     try:
         raise ValueError("boom")
@@ -161,7 +161,7 @@ def test_the_tail_is_bounded() -> None:
 
 
 def test_a_lost_line_stops_nothing() -> None:
-    """Its own log is the one thing a bastion may fail to write."""
+    """Its own log is the only thing that a bastion may fail to write."""
     log, clock, _ = journal()
     store = FaultyStore(
         MemoryStore(clock.wall),
@@ -174,7 +174,7 @@ def test_a_lost_line_stops_nothing() -> None:
 
 
 def test_what_was_said_is_not_remembered_for_ever() -> None:
-    """Problems with thousands of names are each said, and the oldest of them forgotten."""
+    """Problems with thousands of names are each logged, and the oldest are forgotten."""
     log, _, out = journal()
     for n in range(3 * MOST_SAID):
         log.problem(f"inbox/{n}", BastionError("bad"))
@@ -183,7 +183,7 @@ def test_what_was_said_is_not_remembered_for_ever() -> None:
 
 
 def test_what_was_committed_is_told_at_its_level() -> None:
-    """Machines and jobs by name; what is bad stands out, and what passes is left out."""
+    """Machines and jobs have their names; bad events stand out, and temporary ones are left out."""
     log, _, out = journal()
     log.tell_events(
         [
@@ -209,7 +209,7 @@ def test_many_events_of_one_kind_are_one_line() -> None:
 
 
 def test_a_log_for_programs_is_json() -> None:
-    """One object a line, with the names that programs look for."""
+    """It has one object per line, with the names that programs expect."""
     out = io.StringIO()
     log = Journal("b", VirtualClock(), out=out, level="warning", as_json=True)
     log.note("nothing of note")

@@ -1,4 +1,4 @@
-"""The whole life of a job, told to a real leader by scripted agents."""
+"""The whole life of a job, with a real leader and scripted agents."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.rigs.leader import PACE, QUOTA, Rig
 
 
 def one(name: str, *, h100: int = 1, **more: Any) -> Job:
-    """A job of one process."""
+    """Return a job of one process."""
     process = Process(["true"], resources=Resources(h100=h100))
     return Job(name=name, processes=(process,), **more)
 
 
 def test_a_job_runs_and_leaves_a_result() -> None:
-    """A job that ends well is answered, started, recorded, and leaves root and inbox empty."""
+    """A successful job is answered, started, recorded, and leaves root and inbox empty."""
     rig = Rig()
     job = rig.start("train")
     spec = rig.read(layout.spec("blue", job), SpecRecord)
@@ -44,7 +44,7 @@ def test_a_job_runs_and_leaves_a_result() -> None:
 
 
 def test_a_result_stands_before_its_job_leaves_root() -> None:
-    """A finished job leaves root in a later commit than the one that asked for its result."""
+    """A finished job leaves root in a later commit than the one that requests its result."""
     rig = Rig()
     job = rig.start()
     rig.agent_of(job).end(job)
@@ -57,7 +57,7 @@ def test_a_result_stands_before_its_job_leaves_root() -> None:
 
 
 def test_a_failure_is_final_without_retries() -> None:
-    """A job that fails is not started again unless its user asked for retries."""
+    """A failed job is not restarted unless its user asked for retries."""
     rig = Rig()
     job = rig.start()
     rig.agent_of(job).end(job, 3, detail="Traceback\nValueError: no\n")
@@ -67,7 +67,7 @@ def test_a_failure_is_final_without_retries() -> None:
 
 
 def test_retries_count_failures_and_wait_longer_each_time() -> None:
-    """`retries` starts a failed job again, after a backoff that doubles, and then gives up."""
+    """`retries` restarts a failed job after a backoff that doubles, and then gives up."""
     rig = Rig()
     job = rig.start(retries=2, retry_backoff=4.0)
     backoffs = []
@@ -85,7 +85,7 @@ def test_retries_count_failures_and_wait_longer_each_time() -> None:
 
 
 def test_a_borrower_is_preempted_and_resumes() -> None:
-    """A borrower that a lender reclaims from is told so, queued again, and runs again later."""
+    """A borrower whose devices are reclaimed is told so, queued again, and runs later."""
     rig = Rig()
     borrower = rig.start("borrower", h100=8, replicas=2)
     owner = rig.submit("owner", user="cat", project="red", h100=8)
@@ -118,7 +118,7 @@ def test_finished_work_is_not_preempted() -> None:
 
 @pytest.mark.parametrize("phase", ["queued", "starting", "running", "stopping", "draining"])
 def test_a_cancel_ends_a_job_in_every_phase(phase: str) -> None:
-    """A cancelled job ends cancelled wherever it is, unless it had already ended by itself."""
+    """A cancelled job ends cancelled in any phase, unless it had already ended."""
     rig = Rig()
     rig.turn(2)
     if phase == "queued":
@@ -210,7 +210,7 @@ def test_a_gang_that_never_started_is_revoked_with_one_write() -> None:
 
 
 def test_one_failed_replica_stops_its_siblings() -> None:
-    """With `stop_others` the siblings are stopped, and the failure is the job's only reason."""
+    """With `stop_others`, the siblings are stopped, and the failure is the job's only reason."""
     rig = Rig()
     job = rig.start(h100=8, replicas=2)
     rig.agent_of(job, replica=1).end(job, -9)
@@ -222,7 +222,7 @@ def test_one_failed_replica_stops_its_siblings() -> None:
 
 
 def test_devices_are_free_the_moment_a_replica_has_ended() -> None:
-    """With `continue` the devices of a replica that ended are given away while others run."""
+    """With `continue`, the devices of an ended replica are given away while others run."""
     rig = Rig()
     gang = rig.start("gang", h100=8, replicas=2, on_failure="continue")
     rig.agent_of(gang, replica=0).end(gang, 1)
@@ -235,14 +235,14 @@ def test_devices_are_free_the_moment_a_replica_has_ended() -> None:
 
 
 def lose_machine_of(rig: Rig, job: str) -> None:
-    """The machine of `job` dies whole: its agent is silent, its provider lists it no more."""
+    """Lose the machine of `job`: its agent is silent, and its provider no longer lists it."""
     agent = rig.agent_of(job)
     agent.is_deaf = True
     del rig.providers["gpu"].states[agent.name]
 
 
 def test_the_loss_of_a_machine_starts_the_next_attempt_elsewhere() -> None:
-    """A machine that two listings no longer show is gone; its job starts again on another."""
+    """A machine missing from two lists is gone; its job restarts on another."""
     rig = Rig()
     job = rig.start()
     rig.turn(20)
@@ -256,7 +256,7 @@ def test_the_loss_of_a_machine_starts_the_next_attempt_elsewhere() -> None:
 
 
 def test_one_listing_is_not_believed() -> None:
-    """A machine that one listing forgot is neither lost nor made again."""
+    """A machine missing from one list is neither lost nor created again."""
     rig = Rig()
     job = rig.start()
     rig.turn(20)
@@ -272,7 +272,7 @@ def test_one_listing_is_not_believed() -> None:
 
 
 def test_a_job_that_loses_machine_after_machine_is_lost() -> None:
-    """After three losses in a row without a good run the outcome is `lost`."""
+    """After three consecutive losses without a good run, the outcome is `lost`."""
     rig = Rig()
     job = rig.start()
     for attempt in (1, 2, 3):
@@ -285,7 +285,7 @@ def test_a_job_that_loses_machine_after_machine_is_lost() -> None:
 
 
 def test_reported_numbers_reach_the_scheduler() -> None:
-    """What a job reports last stands in root, and in what the scheduler sees."""
+    """The last report of a job is in root, and in what the scheduler sees."""
     rig = Rig()
     job = rig.start()
     rig.agent_of(job).report(job, loss=0.5)
@@ -298,7 +298,7 @@ def test_reported_numbers_reach_the_scheduler() -> None:
 
 
 def test_a_checkpoint_makes_a_loss_harmless() -> None:
-    """A loss after a checkpoint is the first in a row again."""
+    """A loss after a checkpoint restarts the count of losses."""
     rig = Rig()
     job = rig.start()
     for attempt in (1, 2, 3, 4):
@@ -311,7 +311,7 @@ def test_a_checkpoint_makes_a_loss_harmless() -> None:
 
 
 def test_a_new_keeper_life_means_the_old_processes_are_dead() -> None:
-    """An attempt whose claim is of an older keeper life is stopped, ended and started again."""
+    """An attempt whose claim is of an older keeper life is stopped, ended and restarted."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -357,7 +357,7 @@ def test_logs_are_waited_for_but_not_for_ever(why: str, told: str) -> None:
 
 
 def test_a_time_limit_that_the_keeper_missed_is_enforced() -> None:
-    """A job past its time limit, the grace and some slack is stopped by the bastion."""
+    """The bastion stops a job that exceeds its time limit, the grace period and a margin."""
     rig = Rig()
     job = rig.start(max_runtime=20.0)
     rig.turn(50)
@@ -383,7 +383,7 @@ def test_a_held_job_waits_until_it_is_released() -> None:
 
 
 def test_an_update_changes_what_waits() -> None:
-    """The owner of a job may change its priority and time limit; another user may not."""
+    """The owner of a job can change its priority and time limit; another user cannot."""
     rig = Rig()
     rig.start("first", h100=8, replicas=2)
     job = rig.submit("second", h100=8)
@@ -399,7 +399,7 @@ def test_an_update_changes_what_waits() -> None:
 
 
 def test_jobs_of_a_launch_share_a_machine_and_know_it() -> None:
-    """Instructions of one commit to one machine lie in one batch, in replica order."""
+    """Instructions of one commit to one machine are in one batch, in replica order."""
     rig = Rig()
     rig.turn(2)
     job = rig.submit(h100=2, replicas=3)
@@ -414,7 +414,7 @@ def test_jobs_of_a_launch_share_a_machine_and_know_it() -> None:
 
 
 def test_an_unreadable_end_frees_its_devices() -> None:
-    """A malformed `end` means that the attempt is lost, not that its job hangs for ever."""
+    """A malformed `end` means that the attempt is lost, not that its job hangs forever."""
     rig = Rig(pace=replace(PACE, sweep_s=2.0))
     job = rig.start()
     agent = rig.agent_of(job)

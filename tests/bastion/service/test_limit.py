@@ -1,4 +1,4 @@
-"""How much one root holds: what is beyond is refused, with the number."""
+"""The maximum size of one root: anything beyond is refused, with the number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = Rules(quota=parse(QUOTA), pools={}, options=Options())
 
 
 def asked(jobs: int) -> tuple[Waiting, LaunchRequest]:
-    """A launch of so many jobs."""
+    """Return a launch of that many jobs."""
     name = RequestName(
         project="blue", user="ann", ulid=ulid.make(NOW, b"0123456789"), verb="launch"
     )
@@ -35,7 +35,7 @@ def asked(jobs: int) -> tuple[Waiting, LaunchRequest]:
 
 
 def draft_of(jobs: int) -> Draft:
-    """A root that holds so many running jobs: as many as can be admitted at all."""
+    """Return a root with that many running jobs: as many as can be admitted at all."""
     running = job_records.running()
     active = {f"job-{number}": running for number in range(jobs)}
     return Draft(Root(epoch=1, seq=1, now=NOW, write_id="w", jobs=active), NOW)
@@ -43,7 +43,7 @@ def draft_of(jobs: int) -> Draft:
 
 def test_jobs_beyond_the_limit_are_refused() -> None:
     """
-    The 30,000th job is taken, the one after it refused: records and admitted jobs share one limit.
+    The 30,000th job is accepted, the next one refused: one limit covers records and admissions.
 
     So the scheduler can never admit more, whatever the quota file says.
     """

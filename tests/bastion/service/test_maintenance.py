@@ -1,4 +1,4 @@
-"""Maintenance: what has to leave is told why."""
+"""Maintenance: jobs that have to leave are told why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.rigs.leader import QUOTA, Rig
 
 
 def test_a_job_that_leaves_for_maintenance_says_so() -> None:
-    """Its events name the window with the admin's reason; "preempted" alone names no one."""
+    """Its events name the window with the admin's reason; "preempted" alone does not say why."""
     rig = Rig()
     job = rig.start("first", h100=2)
     begin, end = (datetime.fromtimestamp(rig.clock.wall() + s, UTC) for s in (300, 3600))

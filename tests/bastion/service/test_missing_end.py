@@ -1,4 +1,4 @@
-"""The end of a host is deleted before the bastion has read it: its job does not run for ever."""
+"""If the end of a host is deleted before the bastion reads it, its job does not run forever."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.rigs.leader import PACE, Agent, Rig
 
 
 def ended_unread(rig: Rig, job: str) -> Agent:
-    """The processes of `job` exit with 0, and the register is deleted before a turn."""
+    """Let the processes of `job` exit with 0, and delete the register before a turn."""
     agent = rig.agent_of(job)
     agent.end(job, 0)
     rig.bucket.delete(Seat(of=agent.of(job), machine=agent.name).end_key)
@@ -23,7 +23,7 @@ def ended_unread(rig: Rig, job: str) -> Agent:
 
 
 def test_a_job_whose_end_was_deleted_unread_is_lost_and_tried_again() -> None:
-    """After ten minutes its machine is told to stop it, writes an end, and the job goes on."""
+    """After ten minutes its machine is told to stop it and writes an end; the job continues."""
     rig = Rig()
     job = rig.start()
     agent = ended_unread(rig, job)
@@ -45,7 +45,7 @@ def test_a_job_whose_end_was_deleted_unread_is_lost_and_tried_again() -> None:
 
 
 def test_why_and_fsck_tell_of_an_end_that_was_deleted_unread() -> None:
-    """Both say so at once, and fsck is silent again once the job has ended."""
+    """Both say so immediately, and fsck is silent again once the job has ended."""
     rig = Rig()
     job = rig.start()
     agent = ended_unread(rig, job)
@@ -64,7 +64,7 @@ def test_why_and_fsck_tell_of_an_end_that_was_deleted_unread() -> None:
 
 
 def test_a_stop_whose_end_was_deleted_unread_is_sent_again() -> None:
-    """A cancelled job does not stop for ever either."""
+    """A cancelled job does not stop forever either."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -89,7 +89,7 @@ def test_a_stop_whose_end_was_deleted_unread_is_sent_again() -> None:
 
 
 def test_an_end_of_another_version_is_not_missing() -> None:
-    """It waits for a bastion that reads it; nothing is stopped for it, and no job runs again."""
+    """It waits for a bastion that reads it; nothing is stopped, and no job runs again."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -104,7 +104,7 @@ def test_an_end_of_another_version_is_not_missing() -> None:
 
 
 def test_an_end_that_is_only_read_late_ends_the_job_as_it_ended() -> None:
-    """The register is there, and its bell was lost: the sweep reads it, and nothing is stopped."""
+    """The register exists but its bell was lost: the sweep reads it, and nothing is stopped."""
     rig = Rig(pace=replace(PACE, sweep_s=30.0))
     job = rig.start()
     agent = rig.agent_of(job)

@@ -1,4 +1,4 @@
-"""The monitors of a leader: each is called when something that it reads has moved, or its time."""
+"""The monitors of a leader: each is called when its input changes, or at its time."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Bench:
         work(*arguments)
 
     def watched(self, root: Root, *, after_s: float = 1.0) -> tuple[bool, JobRecord]:
-        """Whether the monitor of the one job is called for a draft of `root`, and that job then."""
+        """Return whether the job's monitor is called for a draft of `root`, and the job then."""
         self.called = []
         draft = Draft(root, T0 + after_s)
         self.monitors.watch(draft, OPTIONS)
         return MINE in self.called, draft.jobs["train-1"]
 
     def acted(self, root: Root) -> tuple[bool, list[Action]]:
-        """Whether it is called for the committed `root`, and the writes that it asks for."""
+        """Return whether it is called for the committed `root`, and the writes that it requests."""
         self.called = []
         asked: list[Action] = []
         self.monitors.act(root, root.jobs, lambda _, action: asked.append(action))
@@ -45,7 +45,7 @@ class Bench:
 
 
 def root_of(job: JobRecord, *lives: int) -> Root:
-    """A root with that job, and a machine of each of these lives."""
+    """Return a root with that job, and a machine of each of these lives."""
     ready = MachinePhase.READY
     machines = [
         Machine(name=f"m{n}-0", pool="p", phase=ready, life=at) for n, at in enumerate(lives)
@@ -55,7 +55,7 @@ def root_of(job: JobRecord, *lives: int) -> Root:
 
 
 def test_a_job_that_nothing_happened_to_is_not_looked_at_again() -> None:
-    """Turns that move other jobs cost it nothing, until its own record changes."""
+    """Turns that change other jobs do not call it until its own record changes."""
     bench, job = Bench(), job_records.running()
     root = root_of(job, 1)
     assert bench.watched(root)[0]
@@ -91,7 +91,7 @@ def test_what_a_discarded_turn_did_is_done_again() -> None:
 
 
 def test_a_failed_launch_is_looked_at_in_every_turn() -> None:
-    """A job whose sibling has ended the launch is stopped, however quiet it was."""
+    """A job whose sibling has ended the launch is stopped, even if nothing of it changes."""
     bench, job = Bench(), replace(job_records.running(), launch="pair")
     root = root_of(job, 1)
     assert bench.watched(root)[1].phase is Phase.RUNNING
@@ -107,7 +107,7 @@ def test_a_failed_launch_is_looked_at_in_every_turn() -> None:
 
 
 def test_writes_are_asked_for_until_none_is_due() -> None:
-    """A write is asked for in every turn; a job that needs none is not looked at again."""
+    """A write is requested in every turn; a job that needs none is not considered again."""
     bench, job = Bench(), job_records.running()
     quiet = root_of(job, 1)
     assert bench.acted(quiet) == (True, [])

@@ -1,4 +1,4 @@
-"""The bucket refuses, is full or fails for a while: nothing is lost, doubled or left untold."""
+"""The bucket refuses, is full or fails for a while: nothing is lost, doubled or unreported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.rigs.leader import CONFIG, Agent, Rig
 from tests.rigs.limits import fail_starts
 
 TURNS = 6
-"""An outage lasts so many turns."""
+"""The number of turns of an outage."""
 ERRORS: dict[str, Callable[[str], StoreError]] = {
     "refused": lambda key: StoreRefusedError(f"{key}: 403 Forbidden: <html>AccessDenied</html>"),
     "full": lambda key: StoreFullError(f"{key}: no space left on device"),
@@ -36,7 +36,7 @@ PLACES = ("", "state/root", "state/log", "launches/", "results/", "jobs/", "view
 
 
 class Outage:
-    """A store that raises `error` for keys below `place`, while there is one."""
+    """A store that raises `error` for keys below `place` during an outage."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -93,7 +93,7 @@ class Outage:
 
 
 def turned(rig: Rig, store: Outage) -> None:
-    """One turn; as `serve` does, the next one goes on from the same root after a failure."""
+    """Take a turn; as in `serve`, the next one continues from the same root after a failure."""
     try:
         rig.leader.turn()
     except StoreError:
@@ -106,7 +106,7 @@ def turned(rig: Rig, store: Outage) -> None:
 
 
 def step(rig: Rig) -> None:
-    """End what runs."""
+    """End running jobs."""
     for job in list(rig.root.jobs.values()):
         if job.phase.value == "running":
             for replica in range(job.replicas):
@@ -118,7 +118,7 @@ def step(rig: Rig) -> None:
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("place", PLACES)
 def test_an_outage_loses_nothing_and_starts_nothing_twice(name: str, place: str) -> None:
-    """Gangs, arrays and what waits for them, through outages of parts and of all."""
+    """Gangs, arrays and their dependents survive outages of parts and of everything."""
     random = Random(f"{name}{place}")
     outages: list[Outage] = []
 
@@ -170,7 +170,7 @@ def test_an_outage_loses_nothing_and_starts_nothing_twice(name: str, place: str)
 
 
 def ended_job(rig: Rig) -> tuple[str, Agent]:
-    """A job that has ended while the rest of its log is awaited, and the agent of its machine."""
+    """Return a job that ended while its last logs are awaited, and its machine's agent."""
     rig.turn(2)
     job = rig.start()
     agent = rig.agent_of(job)
@@ -204,7 +204,7 @@ def test_the_end_of_a_log_is_awaited_anew_after_an_outage(is_restarted: bool) ->
 
 
 def test_a_log_that_never_comes_after_an_outage_is_not_awaited_for_ever() -> None:
-    """The time that its agent has begins again once, when commits follow each other again."""
+    """Its agent's time restarts once, when commits follow each other again."""
     rig = Rig()
     job, _ = ended_job(rig)
     rig.clock.advance(2 * DRAIN_S)
@@ -217,7 +217,7 @@ def test_a_log_that_never_comes_after_an_outage_is_not_awaited_for_ever() -> Non
 
 
 def pair() -> tuple[Job, ...]:
-    """Two jobs that start together."""
+    """Return two jobs that start together."""
     process = Process(["true"], resources=Resources(h100=1))
     return tuple(Job(name=f"j{n}", processes=(process,)) for n in range(2))
 
@@ -225,7 +225,7 @@ def pair() -> tuple[Job, ...]:
 def test_a_leader_without_a_thread_keeps_requests_and_bells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A machine that is short of memory is no fault of what arrives: it is read once there is."""
+    """A machine that is short of memory harms no arrival: it is read once there is some."""
     rig = Rig()
     job = rig.start()
     lane = ThreadLane("specs", workers=2)
@@ -249,7 +249,7 @@ def test_a_leader_without_a_thread_keeps_requests_and_bells(
 
 
 def test_a_read_that_hangs_keeps_no_spec_waiting() -> None:
-    """A turn waits for what it writes, not for an object that the store never gives."""
+    """A turn waits for its writes, not for an object that the store never returns."""
     rig = Rig()
     lane, gate, ended = ThreadLane("specs", workers=2), Event(), list[bool]()
     lane.submit("inbox/hung", lambda: ended.append(gate.wait(20.0)))

@@ -1,4 +1,4 @@
-"""Hosts of one's own, which only the permit of their keepers proves off: none is while it rings."""
+"""Your own hosts, which only their keepers' permits prove off: none is off while it rings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ permit = 600
 
 
 def ring(rig: Rig) -> None:
-    """Every agent rings, and its bell lands."""
+    """Let every agent ring, and its bell land."""
     for agent in rig.agents.values():
         agent.ring(Heartbeat())
 
 
 def pass_s(rig: Rig, seconds: int) -> None:
-    """Let time pass in turns of a second, while every agent rings each 30 s."""
+    """Let time pass in turns of a second, while every agent rings every 30 s."""
     for second in range(seconds):
         if second % 30 == 0:
             ring(rig)
@@ -38,7 +38,7 @@ def runs_once(rig: Rig, job: str) -> bool:
 
 
 def test_a_bastion_that_was_away_has_not_read_all_bells_in_its_first_turn() -> None:
-    """What a turn has no room for is read in the next; until then no machine is silent for that."""
+    """Bells that a turn cannot read are read in the next; until then no machine is silent."""
     rig = Rig(config=CONFIG)
     job = rig.start(h100=8)
     rig.clock.advance(1200.0)
@@ -68,7 +68,7 @@ def test_a_bastion_that_stood_still_in_a_turn_has_not_heard_what_rang_meanwhile(
 
 
 def test_a_host_that_never_rings_again_is_off_after_a_takeover_too() -> None:
-    """Its permit is counted anew, and then its job starts elsewhere."""
+    """Its permit is counted from the start again, and then its job starts elsewhere."""
     rig = Rig(config=CONFIG)
     job = rig.start(h100=8)
     dead = rig.agent_of(job)
@@ -86,7 +86,7 @@ def test_a_host_that_never_rings_again_is_off_after_a_takeover_too() -> None:
 
 
 def ring_but(rig: Rig, silent: str) -> None:
-    """Every agent but one rings."""
+    """Let every agent but one ring."""
     for name, agent in rig.agents.items():
         if name != silent:
             agent.ring(Heartbeat())

@@ -1,4 +1,4 @@
-"""The garbage collector waits, and goes on as before."""
+"""The garbage collector waits, and then continues as before."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.rigs.leader import Rig
 
 
 def test_it_is_off_inside_and_on_again_after_an_error() -> None:
-    """Whatever happens inside."""
+    """This holds whatever happens inside."""
     with pytest.raises(ZeroDivisionError), paused():
         assert not gc.isenabled()
         raise ZeroDivisionError
@@ -21,7 +21,7 @@ def test_it_is_off_inside_and_on_again_after_an_error() -> None:
 
 
 def test_code_that_had_turned_it_off_finds_it_off() -> None:
-    """Also where one stands inside another."""
+    """This includes nested uses."""
     with paused():
         with paused():
             assert not gc.isenabled()
@@ -30,7 +30,7 @@ def test_code_that_had_turned_it_off_finds_it_off() -> None:
 
 
 def test_a_turn_commits_before_anything_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root is written with the collector off; between turns it goes on."""
+    """Root is written with the collector off; between turns it runs."""
     write = MemoryStore.swap
     enabled: list[bool] = []
 

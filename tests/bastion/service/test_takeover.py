@@ -1,4 +1,4 @@
-"""A lead that changes machines: nothing that is measured depends on whose clock says what."""
+"""A lead that changes machines: no measurement depends on the clock of either."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The clock of another machine: it passes like ours, and tells another time."""
+    """The clock of another machine: it runs at the same speed, but shows another time."""
 
     ours: Clock
     wall_s: float
@@ -45,14 +45,14 @@ class Elsewhere:
 
 
 def move(rig: Rig, wall_s: float) -> None:
-    """The lead goes to another machine, whose clock is `wall_s` ahead and whose uptime differs."""
+    """Move the lead to another machine, whose clock is `wall_s` ahead and whose uptime differs."""
     rig.clock = Elsewhere(rig.clock, wall_s, monotonic_s=-900.0)  # type: ignore[assignment]
     rig.leader = rig.take("other")
 
 
 @pytest.mark.parametrize("wall_s", [HOUR_S, -HOUR_S])
 def test_a_time_limit_survives_a_takeover(wall_s: float) -> None:
-    """A job that began under one bastion has its whole time under another, and no more."""
+    """A job that started under one bastion has its whole time under another, and no more."""
     rig = Rig()
     job = rig.start(max_runtime=100.0)
     began = rig.leader.now
@@ -81,7 +81,7 @@ def test_root_keeps_the_stores_time_through_a_takeover(wall_s: float) -> None:
 
 
 def test_since_is_the_time_of_the_takeover() -> None:
-    """A leader is said to lead since its own first commit, at once and in all that follows."""
+    """A leader's `since` is the time of its own first commit, then and later."""
     rig = Rig()
     rig.turn(3)
     rig.clock.advance(100.0)
@@ -119,7 +119,7 @@ def test_a_standby_whose_clock_is_wrong_waits_as_long() -> None:
 
 
 def test_a_leader_that_is_closed_begins_nothing_more() -> None:
-    """What lay in a lane when the lead was lost is left to the present leader."""
+    """Work that was queued when the lead was lost is left to the present leader."""
     rig = Rig()
     lane = ThreadLane("store", workers=1)
     rig.leader._lane = lane
@@ -138,11 +138,11 @@ class LateLane(InlineLane):
         self._begun: list[tuple[str, Callable[[], object]]] = []
 
     def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
-        """Begin `work`."""
+        """Start `work`."""
         self._begun.append((key, work))
 
     def collect(self) -> tuple[Done, ...]:
-        """Let what was begun end."""
+        """Let started work end."""
         begun, self._begun = self._begun, []
         for key, work in begun:
             super().submit(key, work)
@@ -150,7 +150,7 @@ class LateLane(InlineLane):
 
 
 def test_a_request_whose_answer_lands_while_it_is_read_is_applied_once() -> None:
-    """A hold that an earlier leader committed does not come back after the release."""
+    """A hold that an earlier leader committed does not return after the release."""
     unread: set[str] = set()
 
     def fault(operation: str, key: str) -> Fault | None:

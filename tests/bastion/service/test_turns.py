@@ -1,4 +1,4 @@
-"""What a leader's turns promise beside the life of a job: fences, crashes, poison, broken files."""
+"""Promises of a leader's turns besides the life of a job: fences, crashes, bad objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 def jobs(*h100: int) -> tuple[Job, ...]:
-    """Jobs that ask for so many devices each."""
+    """Return jobs that ask for that many devices each."""
     return tuple(
         Job(name=f"j{i}", processes=(Process(["true"], resources=Resources(h100=n)),))
         for i, n in enumerate(h100)
@@ -45,7 +45,7 @@ class Crashed(BaseException):
 
 
 class Breaker:
-    """Lets the `n`-th write, and nothing after it, fail: before it is done or after."""
+    """Makes the `n`-th write, and everything after it, fail: before it is done or after."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -85,7 +85,7 @@ class _Breaking(Wrapped):
 
 
 def life_with_crash(at: int | None, *, before: bool) -> tuple[Rig, Breaker]:
-    """A gang's whole life, with a bastion that dies at its `at`-th write and one that follows."""
+    """Run a gang's whole life with a bastion that dies at its `at`-th write, and a successor."""
     breaker = Breaker()
     rig = Rig(spoil=breaker.wrap)
     rig.turn(2)
@@ -117,7 +117,7 @@ def life_with_crash(at: int | None, *, before: bool) -> tuple[Rig, Breaker]:
 
 
 def test_a_crash_at_any_write_loses_nothing_and_repeats_nothing() -> None:
-    """Whichever write a leader dies at, every request is applied once and every job ends once."""
+    """Whichever write a leader dies at, every request is applied and every job ends once."""
     _, breaker = life_with_crash(None, before=False)
     assert breaker.writes > 20
     for at in range(1, breaker.writes + 1):
@@ -136,7 +136,7 @@ def test_a_crash_at_any_write_loses_nothing_and_repeats_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_store_that_stutters_loses_nothing(seed: int) -> None:
-    """Whatever calls of the leader's fail or lose their answer, every job runs and ends once."""
+    """Whichever calls of the leader fail or lose their answer, every job runs and ends once."""
     chance = Random(seed)
     share = [0.0]
 
@@ -185,7 +185,7 @@ def test_a_store_that_stutters_loses_nothing(seed: int) -> None:
 
 
 def test_a_second_leader_fences_the_first() -> None:
-    """A leader whose root was taken learns it at its next commit, and changes nothing."""
+    """A leader whose root was taken learns that at its next commit, and changes nothing."""
     rig = Rig()
     rig.turn(2)
     old = rig.leader
@@ -202,7 +202,7 @@ def test_a_second_leader_fences_the_first() -> None:
 
 
 def test_commits_chain_and_time_never_goes_back() -> None:
-    """Each commit is one after the last and names it; epochs and time only grow."""
+    """Each commit follows the last and names it; epochs and time only grow."""
     rig = Rig()
     seen: list[Root] = []
     for n in range(30):
@@ -227,7 +227,7 @@ def test_commits_chain_and_time_never_goes_back() -> None:
 
 
 def test_time_goes_on_while_the_stores_clock_catches_up() -> None:
-    """A clock that is set back keeps no job in its backoff, and is followed once it is ahead."""
+    """A clock that is set back extends no backoff, and is followed once it is ahead."""
     rig = Rig()
     set_back_s = [0.0]
     rig.bucket._now = lambda: rig.clock.wall() - set_back_s[0]
@@ -242,7 +242,7 @@ def test_time_goes_on_while_the_stores_clock_catches_up() -> None:
 
 
 def test_a_graceful_stop_lets_another_lead_at_once() -> None:
-    """After `give_up` nothing leads, readers see it at once, and the next bastion need not wait."""
+    """After `give_up` nothing leads, readers see it immediately, and a successor need not wait."""
     rig = Rig()
 
     def holder() -> str | None:
@@ -259,7 +259,7 @@ def test_a_graceful_stop_lets_another_lead_at_once() -> None:
 
 
 def test_an_idle_leader_renews_its_lease() -> None:
-    """Nothing to do is no reason to fall silent: root moves every third of the lease."""
+    """An idle leader does not fall silent: root changes every third of the lease."""
     rig = Rig(pace=replace(PACE, ttl_s=30.0))
     rig.turn(90)
     seq = rig.root.seq
@@ -268,7 +268,7 @@ def test_an_idle_leader_renews_its_lease() -> None:
 
 
 def test_time_stands_on_the_store() -> None:
-    """The time of a turn is the store's at our last write, carried forward, retries not counted."""
+    """The time of a turn is the store's at our last write plus elapsed time, without retries."""
     fails = {"left": 0}
 
     def faults(operation: str, key: str) -> Fault | None:
@@ -306,7 +306,7 @@ def test_a_refused_launch_changes_no_other_job() -> None:
 
 
 def test_many_jobs_refused_for_one_reason_are_told_in_one_sentence() -> None:
-    """They are called by their names in the launch: their ids will never exist."""
+    """They have their names in the launch: their ids will never exist."""
     rig = Rig()
     asked = rig.launch("many", jobs=jobs(9, 9, 9, 9, 9), together=False)
     rig.turn(2)
@@ -315,7 +315,7 @@ def test_many_jobs_refused_for_one_reason_are_told_in_one_sentence() -> None:
 
 
 def test_fail_when_busy_is_answered_in_the_same_turn() -> None:
-    """`when_busy="fail"` is refused where it cannot start at once, and taken where it can."""
+    """`when_busy="fail"` is refused if it cannot start now, and accepted if it can."""
     rig = Rig()
     rig.turn(2)
     fits = rig.launch("fits", h100=8, when_busy="fail")
@@ -351,7 +351,7 @@ def test_an_accepted_launch_is_never_taken_back() -> None:
 
 
 def test_a_promise_is_committed_in_the_turn_that_makes_it() -> None:
-    """A promise that only a new quota file made stands in root at once."""
+    """A promise that only a new quota file made possible is immediately in root."""
     rig = Rig(quota=QUOTA.replace("min_runtime_s = 0", "min_runtime_s = 500"))
     rig.turn(2)
     everything = QUOTA.replace("min_runtime_s = 0", "min_runtime_s = 500")
@@ -385,7 +385,7 @@ def test_usage_is_charged_for_the_time_it_was_held() -> None:
 
 
 def test_what_was_held_since_the_last_commit_counts_in_a_cycle() -> None:
-    """The user who goes on holding devices falls back behind another, also while nothing moves."""
+    """A user who keeps holding devices falls behind another, even while nothing changes."""
     rig = Rig()
     rig.turn(2)
     short = rig.start("short", user="ben", h100=8, replicas=2)
@@ -406,7 +406,7 @@ def test_what_was_held_since_the_last_commit_counts_in_a_cycle() -> None:
 
 
 def test_what_was_held_is_charged_by_the_file_of_that_time() -> None:
-    """Other totals count from the commit that puts them in force, not from the one before."""
+    """New totals count from the commit that puts them in force, not from the one before."""
     rig = Rig()
     job = rig.start("half", h100=8)
     rig.turn(8)
@@ -417,7 +417,7 @@ def test_what_was_held_is_charged_by_the_file_of_that_time() -> None:
 
 
 def test_the_history_has_the_times_of_cycles_that_told_nothing() -> None:
-    """The next event takes them along, each once, in order."""
+    """The next event includes them, each once, in order."""
     rig = Rig(quota=f"{QUOTA}plan_after_s = 40\n")
     rig.start("runs", h100=8, replicas=2)
     rig.submit("waits", h100=8, replicas=2)
@@ -433,7 +433,7 @@ def test_the_history_has_the_times_of_cycles_that_told_nothing() -> None:
 
 
 def test_a_bug_in_the_scheduler_stops_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When `decide` raises, what runs is looked after all the same, and the log says it."""
+    """When `decide` raises, running jobs are still handled, and the log says so."""
     rig = Rig()
     job = rig.start()
 
@@ -450,7 +450,7 @@ def test_a_bug_in_the_scheduler_stops_no_cancel(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_broken_quota_file_changes_nothing() -> None:
-    """A bad quota file is said and not used; the last good one holds, restarts included."""
+    """A bad quota file is reported and not used; the last good one applies, even after restarts."""
     rig = Rig()
     rig.turn(2)
     said: list[str] = []
@@ -505,7 +505,7 @@ def test_files_that_another_version_had_in_force_stay_in_root() -> None:
 
 
 def test_a_broken_config_keeps_the_pools() -> None:
-    """A bad `config/bastion.toml` is said and not used; machines stay as they are."""
+    """A bad `config/bastion.toml` is reported and not used; machines stay as they are."""
     rig = Rig()
     rig.turn(2)
     rig.put(layout.CONFIG, CONFIG + "\nnonsense = 1\n[pools.x]\nprovider = 1\n")
@@ -518,7 +518,7 @@ def test_a_broken_config_keeps_the_pools() -> None:
 
 
 def test_an_unreadable_quota_bucket_stops_nothing() -> None:
-    """A quota file that is out of reach is a problem to tell, not the end of the turn."""
+    """A quota file that is out of reach is a problem to report, not the end of the turn."""
     down = {"is": False}
 
     def faults(operation: str, key: str) -> Fault | None:
@@ -539,7 +539,7 @@ def test_an_unreadable_quota_bucket_stops_nothing() -> None:
 
 
 def test_without_a_quota_file_requests_are_refused() -> None:
-    """Before the first good quota file a request is answered with what is missing."""
+    """Before the first good quota file, the answer to a request says what is missing."""
     rig = Rig(quota=None)
     asked = rig.launch()
     rig.turn(2)
@@ -548,7 +548,7 @@ def test_without_a_quota_file_requests_are_refused() -> None:
     )
 
 
-# Poison
+# Bad objects
 
 
 @pytest.mark.parametrize(
@@ -561,7 +561,7 @@ def test_without_a_quota_file_requests_are_refused() -> None:
     ],
 )
 def test_a_misplaced_object_is_set_aside(key: str) -> None:
-    """An object in the inbox that is no request and no bell is kept aside and hinders no other."""
+    """An object in the inbox that is neither request nor bell is set aside and affects no other."""
     rig = Rig()
     rig.bucket.create(key, b"\xffnonsense")
     rig.start()
@@ -574,7 +574,7 @@ def test_a_misplaced_object_is_set_aside(key: str) -> None:
 
 
 def test_an_unreadable_object_is_deleted_only_once_its_copy_stands() -> None:
-    """A poison object is deleted only when its copy stands, though the store fails at first."""
+    """A bad object is deleted only once its copy exists, even if the store fails at first."""
     fails = {"left": 3}
 
     def faults(operation: str, key: str) -> Fault | None:
@@ -592,7 +592,7 @@ def test_an_unreadable_object_is_deleted_only_once_its_copy_stands() -> None:
 
 
 def test_what_is_refused_unread_and_cannot_be_read_is_set_aside() -> None:
-    """A stranger's request that the store lists and does not give leaves the inbox with a note."""
+    """A stranger's request that the store lists but does not return leaves the inbox, noted."""
     strange = layout.request("nowhere", "eve", "01HF7YAT00" + "0" * 16, "cancel")
 
     class Refusing(Wrapped):
@@ -614,7 +614,7 @@ def test_what_is_refused_unread_and_cannot_be_read_is_set_aside() -> None:
 
 
 def test_what_may_not_be_deleted_costs_little() -> None:
-    """An object under a hold is deleted once the hold is off, and tried seldom until then."""
+    """An object under a hold is deleted once the hold is off, and tried rarely until then."""
     deleted: list[str] = []
     held = {"inbox/nonsense"}
 
@@ -645,7 +645,7 @@ def test_what_may_not_be_deleted_costs_little() -> None:
     ],
 )
 def test_a_malformed_launch_is_answered_and_set_aside(body: bytes) -> None:
-    """A launch that cannot be read is answered with its problems, and kept aside."""
+    """A launch that cannot be read is answered with its problems, and set aside."""
     rig = Rig()
     asked = rig.ask("ann", "blue", "launch", body)
     rig.turn(3)
@@ -674,7 +674,7 @@ def test_a_request_too_large_is_answered_unread() -> None:
 
 
 def test_a_poisoned_bell_is_set_aside_and_the_next_is_heard() -> None:
-    """A bell that cannot be read is kept aside; later bells of its machine count."""
+    """A bell that cannot be read is set aside; later bells of its machine count."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -686,7 +686,7 @@ def test_a_poisoned_bell_is_set_aside_and_the_next_is_heard() -> None:
 
 
 def test_a_takeover_is_told_at_the_stores_time_of_it() -> None:
-    """A bastion that begins half a minute after another rested leads from then, not from before."""
+    """A bastion that starts half a minute after another stopped leads from then on."""
     rig = Rig()
     rig.turn(2)
     rig.leader.give_up()
@@ -701,7 +701,7 @@ def test_a_takeover_is_told_at_the_stores_time_of_it() -> None:
 
 
 def test_an_agent_on_a_machine_that_no_pool_made_is_told_to_admins() -> None:
-    """It gets no jobs, and `status` says so; the end of a machine that was deleted says nothing."""
+    """It gets no jobs, and `status` says so; the end of a deleted machine is not reported."""
     rig = Rig()
     rig.turn(2)
     agent = Agent(rig.bucket, "host1")
@@ -720,7 +720,7 @@ def test_an_agent_on_a_machine_that_no_pool_made_is_told_to_admins() -> None:
 def test_a_machine_whose_new_life_is_not_in_the_bucket_is_told_to_admins(
     tells: Heartbeat | None,
 ) -> None:
-    """A bucket that is older than its machines, or cut by hand: the machine is not believed."""
+    """If a bucket is older than its machines or was edited, the machine is not believed."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -740,7 +740,7 @@ def test_a_machine_whose_new_life_is_not_in_the_bucket_is_told_to_admins(
 
 
 def test_a_life_far_ahead_of_the_last_known_one_is_told_as_such() -> None:
-    """Its register is not looked for, so none is said to be gone."""
+    """Its register is not looked up, so none is said to be gone."""
     rig = Rig()
     agent = rig.agent_of(rig.start())
     agent.life += NEW_LIVES + 1
@@ -752,7 +752,7 @@ def test_a_life_far_ahead_of_the_last_known_one_is_told_as_such() -> None:
 
 
 def test_a_machine_that_is_odd_and_not_believed_is_two_problems() -> None:
-    """Each is told until it is mended, whatever becomes of the other."""
+    """Each is reported until it is fixed, whatever happens to the other."""
     rig = Rig()
     agent = rig.agent_of(rig.start())
     odd = rig.providers["gpu"].odd
@@ -768,7 +768,7 @@ def test_a_machine_that_is_odd_and_not_believed_is_two_problems() -> None:
 
 
 def test_an_asked_number_no_computer_can_count_harms_no_other_job() -> None:
-    """A request for an absurd amount is refused, and other jobs go on."""
+    """A request for an absurd amount is refused, and other jobs continue."""
     rig = Rig()
     absurd = b'{"name":"x","jobs":[{"processes":[{"command":["x"],"resources":{"h100":1%s}}]}]}'
     body = b'{"schema":1,"launch":%s}' % (absurd % (b"0" * 400))
@@ -800,7 +800,7 @@ def test_history_has_neither_gap_nor_repeat() -> None:
 
 
 def test_views_tell_what_runs_where() -> None:
-    """The views name every job and where it is, every machine and its use, and the leader."""
+    """The views name every job and its place, every machine and its use, and the leader."""
     rig = Rig()
     job = rig.start("mine", h100=3)
     rig.start("full", user="cat", project="red", h100=1, where=Where(exclusive=True))
@@ -828,7 +828,7 @@ def test_views_tell_what_runs_where() -> None:
 
 
 def test_a_fenced_leaders_view_never_replaces_a_newer_one() -> None:
-    """A view of an older commit that comes late is not published over a newer one."""
+    """A late view of an older commit does not replace a newer one."""
     rig = Rig()
     rig.turn(2)
     old = rig.leader
@@ -845,7 +845,7 @@ def test_a_fenced_leaders_view_never_replaces_a_newer_one() -> None:
 
 
 def test_root_is_copied_once_an_hour() -> None:
-    """A copy of root is written once an hour, under its date and number, and never changed."""
+    """A copy of root is written once per hour, under its date and number, and never changed."""
     rig = Rig()
     rig.turn(3)
     first = rig.keys(layout.SNAPSHOTS)
@@ -861,7 +861,7 @@ def test_root_is_copied_once_an_hour() -> None:
 
 
 def test_what_waits_is_no_reason_to_hurry() -> None:
-    """A turn that moved nothing says so, whatever waits in the inbox or cannot be read."""
+    """A turn that changed nothing says so, whatever waits in the inbox or cannot be read."""
     bad: set[str] = set()
 
     def faults(operation: str, key: str) -> Fault | None:
@@ -877,7 +877,7 @@ def test_what_waits_is_no_reason_to_hurry() -> None:
 
 
 def test_a_leader_that_news_wakes_polls_only_for_what_is_under_way() -> None:
-    """Between two bursts a watched inbox is looked at as seldom as at rest."""
+    """Between two bursts, a watched inbox is read as rarely as at rest."""
     rig = Rig()
     rig.turn(5)
     assert not rig.leader.turn()
@@ -925,7 +925,7 @@ def test_a_live_leader_is_not_replaced() -> None:
 
 
 def test_a_turn_whose_commit_was_refused_is_decided_anew() -> None:
-    """A turn whose commit was refused is made again: what it decided is decided anew."""
+    """After a refused commit the turn is repeated: everything is decided again."""
     refuse = {"is": False}
     rig = Rig()
     rig.turn(2)

@@ -1,4 +1,4 @@
-"""Output that a machine could not keep: the user is told while the job runs, and for ever."""
+"""Output that a machine could not keep: the user is told during the run and permanently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WHY = "more than 50,000 files and folders; pack them into fewer"
 
 
 def test_output_that_is_not_kept_is_told_while_the_job_runs() -> None:
-    """An event says it and the reason of the job's state; another event, that it is over."""
+    """One event and the job's reason say so; another event says that it is over."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -23,7 +23,7 @@ def test_output_that_is_not_kept_is_told_while_the_job_runs() -> None:
 
 
 def test_output_that_is_not_kept_at_the_end_is_in_the_result() -> None:
-    """The outcome is what it was, and its words are in the final record and in the history."""
+    """The outcome does not change, and the final record and the history say so."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -40,7 +40,7 @@ def test_output_that_is_not_kept_at_the_end_is_in_the_result() -> None:
 
 
 def test_a_job_drains_for_as_long_as_its_output_is_told_to_be_saved() -> None:
-    """It is waited for, one event says so, and the outcome names it where it is given up."""
+    """The bastion waits for it, with one event; if it gives up, the outcome names it."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)

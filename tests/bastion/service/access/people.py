@@ -1,4 +1,4 @@
-"""Principals, the keys of a bucket, and the rights that each principal has to them."""
+"""Principals, the keys of a bucket, and the permissions that each principal has on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights in Google's words: requests as Google describes them, and no rights taken away."""
+"""Permissions at Google: requests match Google's description, and no permissions are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Policies:
         self.conflicts = 0
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
-        """What Google would say."""
+        """Return the answer of Google."""
         if self.refuse:
             return self.refuse, {"error": {"code": self.refuse, "message": "no", "errors": []}}
         if path.endswith("/iam"):
@@ -60,7 +60,7 @@ class Policies:
 
 @pytest.fixture
 def google() -> Iterator[tuple[Policies, GcsAccess]]:
-    """A server, and access over it."""
+    """Run a server, and access over it."""
     policies = Policies()
 
     class Asked(BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def google() -> Iterator[tuple[Policies, GcsAccess]]:
             self.wfile.write(out)
 
         def log_message(self, *_: object) -> None:
-            """Be quiet."""
+            """Log nothing."""
 
     for method in ("GET", "PUT", "POST", "PATCH"):
         setattr(Asked, f"do_{method}", Asked._do)
@@ -102,7 +102,7 @@ def test_every_request_is_as_google_describes_it(google: tuple[Policies, GcsAcce
 
 
 def test_each_folder_gets_its_rights(google: tuple[Policies, GcsAccess]) -> None:
-    """A user may create and read in their own inbox; only the bastion may write the root."""
+    """A user can create and read in their own inbox; only the bastion can write root."""
     policies, access = google
     list(access.apply(GRANTS))
     inbox = policies.policies[PLACE.folder + layout.user_inbox("red", "ann")]["bindings"]
@@ -117,7 +117,7 @@ def test_each_folder_gets_its_rights(google: tuple[Policies, GcsAccess]) -> None
 
 
 def test_a_root_without_a_folder_is_the_bucket(google: tuple[Policies, GcsAccess]) -> None:
-    """Then the bastion's right is in the bucket's own policy."""
+    """In that case, the bastion's permission is in the bucket's own policy."""
     policies, access = google
     whole = GcsAccess(
         Place(bucket="bucket", folder="", settings={}), credentials=None, endpoint=access._endpoint
@@ -156,7 +156,7 @@ def test_what_others_put_there_stays() -> None:
 
 
 def test_keys_that_come_with_a_request_are_refused(google: tuple[Policies, GcsAccess]) -> None:
-    """An object that the bastion could list and not read cannot be made; the default key stays."""
+    """An object that the bastion could list but not read is refused; the default key stays."""
     policies, access = google
     policies.bucket["encryption"] = {"defaultKmsKeyName": "theirs"}
     list(access.apply(GRANTS))
@@ -172,14 +172,14 @@ def _lines() -> list[str]:
 
 
 def test_no_rule_of_ours_deletes_what_is_live() -> None:
-    """Only versions that were replaced, and parts of abandoned uploads."""
+    """Only replaced versions and parts of abandoned uploads are deleted."""
     for rule in lifecycle(PLACE):
         is_parts = rule["action"]["type"] == "AbortIncompleteMultipartUpload"
         assert is_parts or rule["condition"]["isLive"] is False
 
 
 def test_a_policy_that_moved_is_read_again(google: tuple[Policies, GcsAccess]) -> None:
-    """A conflict is retried from the current policy; endless conflicts are an error."""
+    """A conflict is retried with the current policy; endless conflicts are an error."""
     policies, access = google
     policies.conflicts = 2
     list(access.apply(GRANTS))
@@ -197,7 +197,7 @@ def test_a_policy_that_moved_is_read_again(google: tuple[Policies, GcsAccess]) -
 def test_a_refusal_is_an_error_with_a_hint(
     status: int, kind: type[StoreError], hint: str, google: tuple[Policies, GcsAccess]
 ) -> None:
-    """Google's own words, and what to do."""
+    """The error has Google's own words, and says what to do."""
     policies, access = google
     policies.refuse = status
     with pytest.raises(kind, match=f"{status} no") as told:
@@ -206,7 +206,7 @@ def test_a_refusal_is_an_error_with_a_hint(
 
 
 def test_the_commands_do_the_same() -> None:
-    """Every binding and every folder is one line of gcloud, ready for a shell."""
+    """Every binding and every folder is one gcloud command line, ready for a shell."""
     lines = list(commands(PLACE, GRANTS))
     assert lines[0].endswith("--public-access-prevention --clear-soft-delete")
     inbox = "gs://bucket/some/bastion/inbox/red/ann/"

@@ -1,4 +1,4 @@
-"""Rights: none has more than its part of the protocol needs."""
+"""Permissions: no identity has more than its part of the protocol needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDER = {
     "logs/_bastion/<bastion>/tail",
     "logs/<name>-bastion",
 }
-"""What agents could create, though it is the bastion's to: a right is one to a prefix."""
+"""What agents could create although only the bastion should: a permission covers a prefix."""
 CREATORS = {
     "users": {"A", "B"},
     "agents": {"machines"},
@@ -34,11 +34,11 @@ CREATORS = {
     "bastion": set(),
     "write-once:": {"machines"},
 }
-"""By the writer of a kind of object, as `layout` has it: which others may create it."""
+"""By the writer of a kind of object in `layout`: which other identities can create it."""
 
 
 def drawn() -> Iterator[tuple[str, str]]:
-    """Every kind of key that `layout` draws, and its writer."""
+    """Yield every kind of key in the diagram of `layout`, and its writer."""
     for line in (layout.__doc__ or "").splitlines():
         row = re.fullmatch(rf" {{6}}([a-z](?:<[^>]*>|\S|, )*) +({'|'.join(CREATORS)}) .*", line)
         if row is not None:
@@ -46,14 +46,14 @@ def drawn() -> Iterator[tuple[str, str]]:
 
 
 def keys_of(path: str) -> list[str]:
-    """Those of `EVERY_KEY` that are of the kind that is drawn as `path`."""
+    """Return those of `EVERY_KEY` that are of the kind shown as `path`."""
     pattern = re.sub(r"<[^>]*>", "[^/]+", path.replace(".", r"\."))
     pattern = pattern.replace(r"state/aside/[^/]+", "state/aside/.+")
     return [key for key in EVERY_KEY.values() if re.fullmatch(pattern, key)]
 
 
 def test_every_kind_of_key_is_checked() -> None:
-    """The tables here have exactly the keys that `layout` draws."""
+    """The tables here have exactly the keys in the diagram of `layout`."""
     found = [keys_of(path) for path, _ in drawn()]
     assert all(found)
     assert {key for keys in found for key in keys} == set(EVERY_KEY.values())
@@ -61,7 +61,7 @@ def test_every_kind_of_key_is_checked() -> None:
 
 @pytest.mark.parametrize(("path", "writer"), list(drawn()))
 def test_only_the_writer_and_the_bastion_may_create_an_object(path: str, writer: str) -> None:
-    """The writer of each kind of object may create it; the bastion may do anything."""
+    """The writer of each kind of object can create it; the bastion can do anything."""
     for key in keys_of(path):
         able = {
             each for each in ("A", "B", "machines", "root") if may(ALL, each, Right.CREATE, key)
@@ -75,18 +75,18 @@ def test_only_the_writer_and_the_bastion_may_create_an_object(path: str, writer:
 
 @pytest.mark.parametrize(("principal", "right"), MAY)
 def test_every_identity_has_least_privilege(principal: str, right: Right) -> None:
-    """An identity has exactly the rights that it needs, on every kind of object."""
+    """An identity has exactly the permissions that it needs, on every kind of object."""
     found = {name for name, key in EVERY_KEY.items() if may(ALL, principal, right, key)}
     assert found == MAY[principal, right]
 
 
 def test_members_without_an_identity_are_named() -> None:
-    """They get no right."""
+    """They get no permission."""
     assert unknown(PEOPLE, MEMBERS) == ("cat",)
 
 
 def test_a_root_of_another_kind_is_refused() -> None:
-    """The kind of bucket and the root's URL have to agree."""
+    """The kind of bucket and the root's URL must agree."""
     place = place_of("s3://bucket/some/folder?region_name=x", kind="s3")
     assert (place.bucket, place.folder) == ("bucket", "some/folder/")
     assert place_of("gs://bucket", kind="gs").folder == ""

@@ -1,4 +1,4 @@
-"""Rights in Amazon's words: one policy that also keeps all to the protocol."""
+"""Permissions at Amazon: one policy that also enforces the protocol."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ IF_SAME = {"s3:if-match": "tag"}
 
 
 def allows(caller: str, action: str, key: str, headers: Mapping[str, str]) -> bool:
-    """The decision of Amazon: a deny wins over an allow, and the default is to deny."""
+    """Return Amazon's decision: a deny wins over an allow, and the default is to deny."""
     effects = {
         statement["Effect"]
         for statement in POLICY["Statement"]
@@ -90,7 +90,7 @@ def test_nothing_is_read_or_written_without_tls() -> None:
 
 @pytest.mark.parametrize(("principal", "right"), MAY)
 def test_the_policy_is_the_grants(principal: str, right: Right) -> None:
-    """For every kind of object the policy allows what the grants say, and nothing else."""
+    """For every kind of object, the policy allows what the grants say, and nothing else."""
     caller = NAMES[principal]
     requests = {
         Right.READ: ("s3:GetObject", {}),
@@ -111,7 +111,7 @@ REPLACED = {"root", "view", "use of a machine", *OVERWRITTEN}
 
 @pytest.mark.parametrize("name", EVERY_KEY)
 def test_every_write_needs_a_precondition(name: str) -> None:
-    """Not even the bastion replaces what is create-only, or root and views unconditionally."""
+    """Not even the bastion replaces create-only objects, or root and views unconditionally."""
     bastion, key = NAMES["the-bastion"], EVERY_KEY[name]
     assert allows(bastion, "s3:PutObject", key, IF_NEW)
     assert allows(bastion, "s3:PutObject", key, IF_SAME) == (name in REPLACED)
@@ -135,20 +135,20 @@ def test_nothing_is_written_that_the_bastion_could_not_read(headers: Mapping[str
 
 
 def test_the_standard_class_may_be_named() -> None:
-    """A put that names the class which is the default is allowed."""
+    """A put that names the default class is allowed."""
     headers = {**IF_NEW, "s3:x-amz-storage-class": "STANDARD"}
     assert allows(NAMES["the-bastion"], "s3:PutObject", layout.ROOT, headers)
 
 
 def test_the_right_to_read_includes_the_right_to_list() -> None:
-    """Without it, an absent object is answered with 403, and polling does not work."""
+    """Without it, a read of an absent object gets 403, and polling does not work."""
     (listing,) = [s for s in POLICY["Statement"] if s["Action"] == "s3:ListBucket"]
     assert set(listing["Principal"]["AWS"]) == set(NAMES.values()) - {NAMES["cat"]}
     assert "Condition" not in listing
 
 
 def test_a_policy_that_amazon_would_not_take_is_refused() -> None:
-    """More users than fit into one policy are an error, with a hint."""
+    """More users than fit in one policy are an error, with a hint."""
     users = {f"user{number}": f"{ACCOUNT}:user/user{number}" for number in range(300)}
     many = grants(People(bastion="b", users=users), {"blue": list(users)})
     with pytest.raises(SpecError, match="bytes, at most 20480 are allowed"):
@@ -173,14 +173,14 @@ def test_statements_of_others_stay() -> None:
 
 @pytest.fixture
 def amazon() -> Iterator[Place]:
-    """A bucket in moto."""
+    """Provide a bucket in moto."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
         yield place_of(f"s3://bucket/some/bastion?endpoint_url={url}", kind="s3")
 
 
 def test_it_is_done_and_can_be_done_twice(amazon: Place) -> None:
-    """It sets policy, rules and the block of public access; twice is the same as once."""
+    """It sets policy, rules and the block of public access; running it twice changes nothing."""
     client = s3.open_client(amazon)
     client.put_bucket_lifecycle_configuration(
         Bucket="bucket",
@@ -209,7 +209,7 @@ def test_it_is_done_and_can_be_done_twice(amazon: Place) -> None:
 
 
 def test_a_missing_bucket_is_an_error(amazon: Place) -> None:
-    """Amazon's own words, and what it takes."""
+    """The error has Amazon's own words, and says what to do."""
     missing = Place(bucket="missing", folder="", settings=amazon.settings)
     with pytest.raises(StoreRefusedError, match="NoSuchBucket") as told:
         list(s3.apply(missing, GRANTS, client=s3.open_client(missing)))

@@ -1,4 +1,4 @@
-"""The garbage collection of the bucket: what is deleted by age, and what is kept for ever."""
+"""The garbage collection of the bucket: what is deleted by age, and what is kept forever."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOW = 1_000 * DAY_S
 
 
 class Old:
-    """A bucket in which objects of any age are put."""
+    """A bucket with objects of any age."""
 
     def __init__(self, *, page: int = PAGE, deletes: int = DELETES) -> None:
         self.page = page
@@ -40,7 +40,7 @@ class Old:
         self._puts: list[tuple[float, str, bytes]] = []
 
     def put(self, key: str, days: float, data: bytes = b"x") -> str:
-        """An object written so many days ago."""
+        """Put an object written that many days ago."""
         self._puts.append((NOW - days * DAY_S, key, data))
         return key
 
@@ -52,11 +52,11 @@ class Old:
         self._puts = []
 
     def keys(self) -> set[str]:
-        """The keys that the store has."""
+        """Return the keys in the store."""
         return {entry.key for entry in self.store.list("", limit=100_000)}
 
     def left(self, root: Root | None = None, *, keep: Keep = FOR_EVER) -> set[str]:
-        """The keys that are left after one whole round."""
+        """Return the keys that are left after one whole round."""
         self.put_all()
         root = root or empty()
         position: Position | None = None
@@ -75,12 +75,12 @@ class Old:
 
 
 def empty(**more: Any) -> Root:
-    """A root as of `NOW`."""
+    """Return a root as of `NOW`."""
     return Root(epoch=1, seq=1, now=NOW, write_id="w", **more)
 
 
 def claim(job: str) -> str:
-    """A register of `job`."""
+    """Return a register of `job`."""
     return layout.claim("blue", job, 1, "n", replica=0, host=0, machine="gpu-1-0")
 
 
@@ -117,7 +117,7 @@ def test_registers_of_an_active_job_stay() -> None:
 
 
 def batch(*jobs: str) -> bytes:
-    """Instructions that start `jobs`."""
+    """Return instructions that start `jobs`."""
     starts = tuple(
         Start(
             project="blue", job=job, launch=job, index=0, attempt=1, nonce="n", replica=0, host=0,
@@ -129,7 +129,7 @@ def batch(*jobs: str) -> bytes:
 
 
 def test_instructions_go_with_all_the_jobs_they_name() -> None:
-    """A batch to a machine that is gone goes when each of its jobs ended a month ago."""
+    """A batch to a machine that is gone is deleted a month after each of its jobs ended."""
     old = Old()
     stays = {
         old.put(layout.result("blue", "a"), 40),
@@ -157,7 +157,7 @@ def test_instructions_to_a_living_machine_stay() -> None:
 
 
 def test_old_instructions_to_a_current_life_are_deleted_in_order() -> None:
-    """The oldest are deleted, up to one that names a job that has not ended or is the newest."""
+    """The oldest are deleted, up to the newest, or one that names a job that has not ended."""
     rig = Rig()
     rig.turn(3)
     name = next(iter(rig.root.machines))
@@ -177,7 +177,7 @@ def test_old_instructions_to_a_current_life_are_deleted_in_order() -> None:
 
 
 def test_the_newest_life_stays() -> None:
-    """Old lives go but for the newest of each machine, so that no number is allocated twice."""
+    """Only the newest life of each machine is kept, so that no number is allocated twice."""
     old = Old()
     strange = old.put(f"{layout.lives('m')}none", 100)
     for number in (1, 2, 3):
@@ -187,7 +187,7 @@ def test_the_newest_life_stays() -> None:
 
 
 def test_answers_go_after_a_month_unless_their_request_waits() -> None:
-    """An answer whose request is still in the inbox keeps it from being applied again."""
+    """An answer to a request that is still in the inbox keeps it from being applied again."""
     old = Old()
     waits = "01" + "A" * 24
     stays = {
@@ -240,7 +240,7 @@ def test_the_history_is_kept_for_ever() -> None:
 
 
 def job_logs(job: str) -> list[str]:
-    """A part of a log, samples, and the output and the end of a command of `job`."""
+    """Return part of a log, samples, and the output and the end of a command of `job`."""
     command = layout.command_log("blue", job, "U" * 26)
     samples = layout.usage("blue", job, 1, replica=0, host=0)
     return [
@@ -255,7 +255,7 @@ KEEP = Keep(logs_s=90 * DAY_S, results_s=400 * DAY_S)
 
 
 def test_logs_and_final_records_have_ages_of_their_own() -> None:
-    """Logs leave so long after the job's end, its final record later; the record never does."""
+    """Logs are deleted some time after the job's end, its final record later; the record never."""
     old = Old()
     for job, ended in (("gone", 401), ("old", 91), ("new", 89)):
         for key in job_logs(job):
@@ -277,7 +277,7 @@ def test_logs_and_final_records_have_ages_of_their_own() -> None:
 
 
 def test_jobs_that_go_on_lose_nothing_by_age() -> None:
-    """A job in root keeps its logs, as do the tasks of an array that is not over."""
+    """A job in root keeps its logs, and so do the tasks of an array that is not over."""
     rig = Rig()
     job = rig.start()
     old = Old()
@@ -290,7 +290,7 @@ def test_jobs_that_go_on_lose_nothing_by_age() -> None:
 
 
 def test_what_a_round_missed_goes_by_its_own_age() -> None:
-    """Logs, registers and instructions whose final record has left go once they are as old."""
+    """Logs, registers and instructions without a final record are deleted at the same age."""
     old = Old()
     for key in (*job_logs("lost"), claim("lost")):
         old.put(key, 401)
@@ -301,7 +301,7 @@ def test_what_a_round_missed_goes_by_its_own_age() -> None:
 
 @pytest.mark.parametrize(("page", "deletes"), [(1, 1), (3, 2)])
 def test_no_log_outlives_its_final_record(page: int, deletes: int) -> None:
-    """In however small steps, both ages equal: when the final record goes, its logs are gone."""
+    """With small steps and equal ages, logs are gone when the final record is deleted."""
     old = Old(page=page, deletes=deletes)
     keys = [key for job in ("a", "b") for key in job_logs(job)]
     for key in keys:
@@ -321,7 +321,7 @@ def test_unknown_names_are_kept() -> None:
 
 @pytest.mark.parametrize(("page", "deletes"), [(1, 1), (2, 1), (3, 2), (1000, 1)])
 def test_a_round_in_small_steps_comes_to_the_same(page: int, deletes: int) -> None:
-    """However little one step may do, a round deletes the same."""
+    """However little one step does, a round deletes the same objects."""
     old = Old(page=page, deletes=deletes)
     stays = {old.put(layout.result("blue", f"job-{n}"), 40) for n in range(3)}
     for n in range(3):
@@ -333,7 +333,7 @@ def test_a_round_in_small_steps_comes_to_the_same(page: int, deletes: int) -> No
 
 
 def test_the_leader_collects_at_a_slow_pace() -> None:
-    """A leader begins after ten minutes, takes a step a minute, and pauses after a round."""
+    """A leader starts after ten minutes, takes one step per minute, and pauses after a round."""
     lists: list[str] = []
 
     def listed(operation: str, key: str) -> None:
@@ -352,7 +352,7 @@ def test_the_leader_collects_at_a_slow_pace() -> None:
 
 
 def test_a_final_record_too_large_to_read_stops_no_round() -> None:
-    """Its age is known from the list; what comes after it is collected too."""
+    """Its age is known from the list; later objects are collected too."""
     old = Old()
     old.put(layout.result("blue", "big"), 50, b"x" * (RECORD_BYTES + 1))
     old.put(claim("big"), 50)
@@ -362,7 +362,7 @@ def test_a_final_record_too_large_to_read_stops_no_round() -> None:
 
 
 def test_an_object_under_a_hold_stops_no_round() -> None:
-    """What may not be deleted stays and is told as a problem; all after it is collected."""
+    """An object that cannot be deleted stays and is a problem; later objects are collected."""
     held = {layout.aside(f"inbox/a{n:02}") for n in range(2 * REFUSALS)}
 
     def refuse(operation: str, key: str) -> None:
@@ -384,7 +384,7 @@ def test_an_object_under_a_hold_stops_no_round() -> None:
 
 
 def test_a_final_record_that_is_not_given_stops_no_round() -> None:
-    """The registers of its job stay and are told as a problem; those of others are collected."""
+    """The registers of its job stay and are a problem; those of others are collected."""
     old = Old()
     unread = old.put(layout.result("blue", "a"), 40)
     stays = {unread, old.put(layout.result("blue", "b"), 40), old.put(claim("a"), 40)}

@@ -1,4 +1,4 @@
-"""The final record of a job, where another object is in its place."""
+"""The final record of a job whose key has another object."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORGED = json.dumps(
 
 
 def replacements(rig: Rig, job: str) -> list[str]:
-    """The texts of the events about a replaced final record of `job`."""
+    """Return the texts of the events about a replaced final record of `job`."""
     return [
         each.text
         for each in rig.history()
@@ -93,7 +93,7 @@ def test_a_huge_final_record_keeps_no_job_in_root() -> None:
 
 @pytest.mark.parametrize("forged", [FORGED, b" " * (RECORD_BYTES + 1)])
 def test_a_forged_final_record_gives_way_where_keys_are_create_only(forged: bytes) -> None:
-    """The policy of a bucket lets not even the bastion replace it: no job stays in root by it."""
+    """The bucket's policy forbids replacing it even to the bastion: the job still leaves root."""
 
     def refuse(operation: str, key: str) -> None:
         if operation == "swap" and key.startswith(layout.RESULTS):
@@ -107,7 +107,7 @@ def test_a_forged_final_record_gives_way_where_keys_are_create_only(forged: byte
 
 
 def test_a_forged_final_record_of_an_array_is_replaced() -> None:
-    """An array's record is replaced as a job's is."""
+    """An array's record is replaced like a job's."""
     rig = Rig()
     array = rig.submit("sweep", array=Array("0-1%1"))
     rig.bucket.create(layout.result("blue", array), FORGED)

@@ -1,4 +1,4 @@
-"""Providers: one call at a time, backoff after a stock-out, and no turn that waits for a call."""
+"""Providers: one call at a time, backoff when sold out, and no turn that waits for a call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"'
 
 
 def test_machines_are_made_for_jobs_and_deleted_after() -> None:
-    """A pool without least machines has none until a job needs one, and none some time after."""
+    """A pool without a minimum has no machines until a job needs one, and again some time later."""
     rig = Rig(config=ON_DEMAND)
     rig.turn(3)
     assert not rig.root.machines
@@ -48,7 +48,7 @@ def test_machines_are_made_for_jobs_and_deleted_after() -> None:
 
 
 def test_a_machine_that_is_gone_by_itself_is_told_as_such() -> None:
-    """An operator looks for it; that one was deleted as it was meant to be is no news."""
+    """An operator looks into that; the planned deletion of another machine is not news."""
     rig = Rig()
     rig.turn(3)
     (name, *_) = rig.providers["gpu"].states
@@ -62,8 +62,8 @@ def test_a_list_of_another_account_proves_nothing(shown: dict[str, str]) -> None
     """
     A bastion with other credentials sees none of its pool's machines: they are not gone.
 
-    Their jobs would be started elsewhere while they run, and nothing would delete them. Nothing is
-    made either, also of what was asked for before.
+    Otherwise their jobs would start elsewhere while they run, and nothing would delete the
+    machines. Nothing is created either, including earlier requests.
     """
     rig = Rig(config=ON_DEMAND.replace("max_machines = 2", "max_machines = 3"), quota=WIDE)
     rig.turn()
@@ -93,7 +93,7 @@ def test_a_list_of_another_account_proves_nothing(shown: dict[str, str]) -> None
 
 
 def test_machines_of_a_pool_that_is_not_in_the_file_are_told() -> None:
-    """They are kept and paid for, and nothing is asked of them: no other problem tells of them."""
+    """They are kept and cost money, and have no instructions: no other problem mentions them."""
     rig = Rig()
     rig.turn(3)
     rig.put(layout.CONFIG, CONFIG.replace("pools.gpu", "pools.other"))
@@ -110,7 +110,7 @@ def test_machines_of_a_pool_that_is_not_in_the_file_are_told() -> None:
 
 
 def test_a_machine_that_greeted_while_no_bastion_led_is_kept() -> None:
-    """Its boot seems overdue until its bell is read, and a store may not give that at once."""
+    """Its boot seems overdue until its bell is read, and a store may not return that at first."""
     fails = {"left": 0}
 
     def faults(operation: str, key: str) -> Fault | None:
@@ -135,7 +135,7 @@ def test_a_machine_that_greeted_while_no_bastion_led_is_kept() -> None:
 
 
 def test_a_warm_machine_is_used_again() -> None:
-    """The next job gets the machine that is there."""
+    """The next job gets the existing machine."""
     rig = Rig(config=ON_DEMAND)
     for n in range(3):
         job = rig.start(f"job-{n}")
@@ -145,7 +145,7 @@ def test_a_warm_machine_is_used_again() -> None:
 
 
 def test_a_create_is_not_repeated_every_turn() -> None:
-    """The create of a machine that boots for a minute is retried now and then, by its name."""
+    """A create is retried by name now and then while the machine boots for a minute."""
     rig = Rig()
     rig.are_agents_up = False
     rig.turn()
@@ -156,7 +156,7 @@ def test_a_create_is_not_repeated_every_turn() -> None:
 
 
 def test_a_pool_without_capacity_is_not_tried_for_a_minute() -> None:
-    """After a stock-out no create is tried for a minute, and the view of the queue says why."""
+    """When sold out, it is not tried again for a minute, and the view of the queue says why."""
     rig = Rig(config=ON_DEMAND)
     rig.turn()
     rig.providers["gpu"].stock = 0
@@ -176,26 +176,26 @@ WIDE = QUOTA.replace("h100 = 16", "h100 = 64")
 
 
 def attempt(rig: Rig, job: str) -> Attempt:
-    """The attempt of a job."""
+    """Return the attempt of a job."""
     found = rig.root.jobs[job].attempt
     assert found is not None
     return found
 
 
 def text_of(rig: Rig, job: str) -> str:
-    """What users are told of a job."""
+    """Return what users are told of the job."""
     view = rig.bucket.read(layout.view("queue"))
     assert view is not None
     return str(next(row["text"] for row in json.loads(view.data)["jobs"] if row["id"] == job))
 
 
 def zones(rig: Rig) -> list[str]:
-    """The zones of all machines, the oldest first."""
+    """Return the zones of all machines, the oldest first."""
     return [m.zone for m in sorted(rig.root.machines.values(), key=lambda m: m.created_at)]
 
 
 def test_new_machines_are_made_in_zones_with_capacity() -> None:
-    """Zones are tried in order; one without capacity comes last for a while, and then first."""
+    """Zones are tried in order; a sold-out zone is last for a while, and then first again."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.turn()
     provider = rig.providers["gpu"]
@@ -214,7 +214,7 @@ def test_new_machines_are_made_in_zones_with_capacity() -> None:
 
 
 def test_a_sold_out_zone_costs_one_turn_and_the_job_nothing() -> None:
-    """The turn that learns of a stock-out places the job in the next zone, in its old place."""
+    """The turn that learns of it places the job in the next zone, with its old place in line."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.turn()
     rig.providers["gpu"].sold_out = {"a"}
@@ -234,7 +234,7 @@ def test_a_sold_out_zone_costs_one_turn_and_the_job_nothing() -> None:
 
 
 def test_a_gang_starts_when_its_last_host_is_asked_again() -> None:
-    """Nothing else happens meanwhile: the end of the wait for a host begins a cycle by itself."""
+    """Nothing else happens in the meantime: the end of the wait for a host starts a cycle."""
     hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts").replace("30s", "1h")
     rig = Rig(quota=WIDE, config=hosts)
     rig.turn()
@@ -252,7 +252,7 @@ def test_a_gang_starts_when_its_last_host_is_asked_again() -> None:
 
 
 def test_a_job_is_told_when_no_host_is_reached() -> None:
-    """Each host is tried, and then the job waits with what was said of them, not for other jobs."""
+    """Each host is tried; then the job waits with the hosts' messages, not for other jobs."""
     hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts")
     rig = Rig(quota=WIDE, config=hosts)
     rig.turn()
@@ -267,7 +267,7 @@ def test_a_job_is_told_when_no_host_is_reached() -> None:
 
 
 def test_a_host_that_was_not_reached_is_passed_over() -> None:
-    """Jobs go to the other hosts, which are as many as there are, and the next one is told why."""
+    """Jobs go to the other hosts, one per host, and the next job is told why it waits."""
     hosts = ZONES.replace('"fake"', '"ssh"').replace('"b"]', '"b", "c"]').replace("zones", "hosts")
     rig = Rig(quota=WIDE, config=hosts)
     rig.turn()
@@ -283,7 +283,7 @@ def test_a_host_that_was_not_reached_is_passed_over() -> None:
 
 
 def queue_rows(rig: Rig) -> list[dict[str, Any]]:
-    """What is published of the queue."""
+    """Return what is published of the queue."""
     view = rig.bucket.read(layout.view("queue"))
     assert view is not None
     rows: list[dict[str, Any]] = json.loads(view.data)["jobs"]
@@ -291,7 +291,7 @@ def queue_rows(rig: Rig) -> list[dict[str, Any]]:
 
 
 def test_a_half_made_gang_is_given_up_whole() -> None:
-    """A gang whose zone runs dry half-way moves to the next zone, and its half is deleted."""
+    """A gang whose zone sells out half-way moves to the next zone, and its half is deleted."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.are_agents_up = False
     rig.turn()
@@ -308,7 +308,7 @@ def test_a_half_made_gang_is_given_up_whole() -> None:
 
 
 def test_a_gang_that_is_partly_up_is_stopped_before_it_moves() -> None:
-    """Where one host was instructed, the barrier is revoked and the job still loses nothing."""
+    """If one host was instructed, the barrier is revoked and the job still loses nothing."""
     rig = Rig(quota=WIDE, config=ZONES)
     first = rig.start("first", h100=8)
     rig.agent_of(first).end(first)
@@ -332,7 +332,7 @@ def test_a_gang_that_is_partly_up_is_stopped_before_it_moves() -> None:
 
 
 def test_what_a_provider_says_is_told_to_jobs_that_wait() -> None:
-    """A limit of the account and missing rights are told from a zone that is sold out."""
+    """A limit of the account and missing permissions are different from a sold-out zone."""
     for error, code, words in (
         (NoCapacityError("QUOTA_EXCEEDED: 8 GPUS", is_limit=True), 300.0, "asks the provider for"),
         (NoCapacityError("ZONE_RESOURCE_POOL_EXHAUSTED"), 60.0, "has none: ZONE_RES"),
@@ -353,7 +353,7 @@ def test_what_a_provider_says_is_told_to_jobs_that_wait() -> None:
 
 
 def test_a_limit_is_asked_again_once_a_machine_has_left() -> None:
-    """Its part of the limit is free: what waits for it does not wait for the hour to end."""
+    """Its part of the limit is free: waiting jobs do not wait for the hour to end."""
     other = ON_DEMAND.replace("pools.gpu", "pools.other").replace("30s", "60s")
     rig = Rig(config=ON_DEMAND + other)
     rig.turn()
@@ -378,7 +378,7 @@ def test_a_limit_is_asked_again_once_a_machine_has_left() -> None:
     ids=["in doubt", "for certain"],
 )
 def test_a_host_that_gives_no_way_in_is_not_sold_out(refusal: Exception) -> None:
-    """More zones would not help: an admin is told to look after the host."""
+    """More zones would not help: an admin is told to check the host."""
     hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts")
     rig = Rig(quota=WIDE, config=hosts)
     rig.turn()
@@ -392,7 +392,7 @@ def test_a_host_that_gives_no_way_in_is_not_sold_out(refusal: Exception) -> None
 
 
 def test_the_view_of_pools_tells_what_each_zone_lacks() -> None:
-    """By pool and zone: why, the provider's words, and when it is asked again."""
+    """It shows by pool and zone why, the provider's words, and when it is tried again."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.turn()
     rig.providers["gpu"].sold_out = {"a"}
@@ -404,7 +404,7 @@ def test_the_view_of_pools_tells_what_each_zone_lacks() -> None:
 
 
 def test_a_zone_is_asked_less_and_less_often() -> None:
-    """Each stock-out in a row doubles the wait, and a machine that is made ends it."""
+    """Each consecutive stockout doubles the wait, and a created machine ends it."""
     rig = Rig(config=ON_DEMAND)
     rig.turn()
     provider = rig.providers["gpu"]
@@ -418,7 +418,7 @@ def test_a_zone_is_asked_less_and_less_often() -> None:
 
 
 def test_a_provider_that_asks_to_be_left_alone_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a 429 with a time nothing is asked of that provider before the time is over."""
+    """After a 429 with a time, the provider is not called before that time."""
     rig = Rig(pace=replace(PACE, listing_s=1.0))
     rig.turn(20)
     provider = rig.providers["gpu"]
@@ -439,7 +439,7 @@ def test_a_provider_that_asks_to_be_left_alone_is(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_job_is_told_why_its_machine_is_not_made() -> None:
-    """A job that is admitted already has the provider's words too, once they are no hiccup."""
+    """A job that is admitted already also has the provider's words, once they persist."""
     rig = Rig(config=ON_DEMAND)
     rig.turn()
     rig.providers["gpu"].error = ProviderUnavailableError("no route to host")
@@ -484,7 +484,7 @@ def test_a_zone_whose_machines_end_before_they_are_up_is_left_alone() -> None:
 
 @pytest.mark.parametrize("how", ["ends", "queues"])
 def test_a_least_machine_is_not_replaced_in_the_zone_that_was_just_given_up(how: str) -> None:
-    """The next zone has it; none is named as not made that was never asked for."""
+    """The next zone has it; a machine that was never requested is not named as missing."""
     config = CONFIG.replace("count = 2", 'count = 2\npatience = "60s"\nzones = ["a", "b"]')
     rig = Rig(config=config)
     rig.turn()
@@ -516,7 +516,7 @@ def test_machines_whose_agents_never_come_are_made_less_and_less_often() -> None
 
 
 def test_a_queued_request_waits_and_then_moves() -> None:
-    """While a provider queues a request no boot patience runs; after a time the next zone comes."""
+    """While a provider queues a request, no boot timeout runs; later the next zone is tried."""
     rig = Rig(quota=WIDE, config=ZONES.replace("zones", 'patience = "20m"\nzones'))
     rig.are_agents_up = False
     rig.turn()
@@ -534,7 +534,7 @@ def test_a_queued_request_waits_and_then_moves() -> None:
 
 
 def test_a_queued_request_that_nothing_needs_is_taken_back() -> None:
-    """Its job was cancelled: it is not kept as an idle machine is, since it may be granted."""
+    """Its job was cancelled: it is not kept like an idle machine, because it may be granted."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.are_agents_up = False
     rig.turn()
@@ -550,7 +550,7 @@ def test_a_queued_request_that_nothing_needs_is_taken_back() -> None:
 
 
 def test_a_queued_request_is_taken_over_by_the_next_job() -> None:
-    """One that comes soon has the request, with its place in the provider's queue."""
+    """A job that arrives soon gets the request, with its place in the provider's queue."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.are_agents_up = False
     rig.turn()
@@ -568,7 +568,7 @@ def test_a_queued_request_is_taken_over_by_the_next_job() -> None:
 
 
 def test_what_is_odd_about_a_machine_is_a_problem_until_it_is_mended() -> None:
-    """As a copy made by hand, which costs money: the status names it while lists show it."""
+    """A manual copy, for example, costs money: the status names it while lists show it."""
     rig = Rig()
     rig.turn(3)
     provider = rig.providers["gpu"]
@@ -595,7 +595,7 @@ def test_a_provider_out_of_reach_delays_no_job() -> None:
 
 
 def test_no_attempt_begins_on_a_machine_that_ended_with_the_bastion() -> None:
-    """`bastion down` ends machines of a local pool: the first turn of a lead knows it."""
+    """`bastion down` ends machines of a local pool: the first turn of a lead detects that."""
     rig = Rig(config=CONFIG.replace('"fake"', '"local"'))
     rig.turn(5)
     provider = rig.providers["gpu"]
@@ -610,7 +610,7 @@ def test_no_attempt_begins_on_a_machine_that_ended_with_the_bastion() -> None:
 
 
 def test_a_local_pool_that_cannot_be_listed_gets_its_machines() -> None:
-    """A first listing that fails is a problem, and the rest of the turn goes on."""
+    """A first list that fails is a problem, and the rest of the turn continues."""
     config = CONFIG.replace('"fake"', '"local"')
     rig = Rig(config=config)
     rig.turn(5)
@@ -626,7 +626,7 @@ def test_a_local_pool_that_cannot_be_listed_gets_its_machines() -> None:
 
 
 def test_an_orphan_is_deleted() -> None:
-    """A machine of ours that no record knows is deleted when its name is of an older commit."""
+    """A machine of ours without a record is deleted if its name is from an older commit."""
     rig = Rig()
     rig.turn(3)
     rig.providers["gpu"].states["gpu-1-9"] = "running"
@@ -659,7 +659,7 @@ def test_a_dead_agent_is_started_again() -> None:
 
 @pytest.mark.parametrize("passes", [False, True])
 def test_a_machine_that_was_stopped_and_cannot_be_started_is_given_up(passes: bool) -> None:
-    """Its job goes on elsewhere at once; an outage alone gives up nothing."""
+    """Its job continues elsewhere immediately; an outage alone gives up nothing."""
     rig = Rig(quota=WIDE, config=ZONES)
     rig.turn()
     job, provider = rig.start(h100=8), rig.providers["gpu"]
@@ -680,7 +680,7 @@ def test_a_machine_that_was_stopped_and_cannot_be_started_is_given_up(passes: bo
 
 
 def test_a_refused_start_is_forgotten_once_the_machine_runs() -> None:
-    """A start that was refused for one machine of a gang gives up no other one of it later."""
+    """A start refused for one machine of a gang does not later give up another one."""
     rig = Rig(quota=WIDE, config=ZONES.replace("30s", "1h"))
     rig.turn()
     rig.start(h100=8, replicas=2)
@@ -702,7 +702,7 @@ def test_a_refused_start_is_forgotten_once_the_machine_runs() -> None:
 
 
 def test_a_machine_of_ones_own_that_cannot_be_started_is_kept() -> None:
-    """Where no cloud says that it is off, its processes may still run without an agent."""
+    """If no cloud says that it is off, its processes may still run without an agent."""
     rig = Rig(quota=WIDE)
     rig.turn(20)
     rig.start(h100=8)
@@ -755,7 +755,7 @@ def test_the_pace_of_listings_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_promised_machine_is_not_idle() -> None:
-    """A machine kept for a promised gang is kept, though nothing runs on it for long."""
+    """A machine kept for a promised gang stays, even if it runs nothing for long."""
     quota = QUOTA.replace("min_runtime_s = 0", "min_runtime_s = 300")
     quota = quota.replace("blue]\nh100 = 0.5", "blue]\nh100 = 1.0")
     quota = quota.replace("red]\nh100 = 0.5", "red]\nh100 = 0.0")
@@ -775,7 +775,7 @@ def test_a_promised_machine_is_not_idle() -> None:
 
 
 def test_a_provider_looks_where_machines_were_made_before_the_pool_was_moved() -> None:
-    """It is opened with their zones too, also after a takeover; new machines go elsewhere."""
+    """It is opened with their zones too, even after a takeover; new machines go elsewhere."""
     zoned = ON_DEMAND + 'zones = ["a-1", "a-2"]\n'
     rig = Rig(config=zoned)
     job = rig.start()
@@ -799,7 +799,7 @@ def test_a_provider_looks_where_machines_were_made_before_the_pool_was_moved() -
 
 
 def test_a_host_that_does_not_answer_is_a_problem_until_it_does() -> None:
-    """It is told by name though the others are listed; of many, how many more there are."""
+    """It is named although the others are listed; if there are many, the rest are counted."""
     hosts = {f"h{n}": f"host h{n}: Permission denied (publickey)" for n in range(8)}
     unreached: dict[str, str] = {}
 

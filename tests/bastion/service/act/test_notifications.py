@@ -1,4 +1,4 @@
-"""Notifications through the leader: when they are due, how often they are sent, when no more."""
+"""Notifications through the leader: when they are due, how often they are sent, when dropped."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ URL = "https://example.com/hook"
 
 @pytest.fixture
 def rig() -> Rig:
-    """A bastion with two webhooks and two machines."""
+    """Provide a bastion with two webhooks and two machines."""
     made = Rig(config=WEBHOOKS)
     made.turn(3)
     return made
 
 
 def occasions(rig: Rig) -> list[tuple[str, Any]]:
-    """(occasion, state) of everything that was delivered."""
+    """Return (occasion, state) of everything that was delivered."""
     return [(body["occasion"], body["state"]) for _, body in rig.webhooks.taken]
 
 
 def settled(rig: Rig) -> None:
-    """Turn until no notification waits."""
+    """Take turns until no notification waits."""
     rig.until(lambda: not rig.root.outbox)
 
 
 def test_the_notification_of_an_end_has_everything_known(rig: Rig) -> None:
-    """One JSON object, versioned, with an id, times and the outcome; once."""
+    """It is one JSON object, versioned, with an id, times and the outcome; it is sent once."""
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job, 3)
     rig.ended(job)
@@ -75,7 +75,7 @@ def test_the_notification_of_an_end_has_everything_known(rig: Rig) -> None:
 
 
 def test_every_occasion_goes_to_webhooks_that_want_it(rig: Rig) -> None:
-    """Starts only where they are asked for, a preemption and a retry by default."""
+    """Starts are sent only if requested, preemptions and retries by default."""
     everything = Notify(URL, on=("started", "preempted", "retried", "failed"))
     job = rig.start("train", notify=["ops", everything], retries=1, retry_backoff=0.0)
     rig.agent_of(job).end(job, 1)
@@ -90,7 +90,7 @@ def test_every_occasion_goes_to_webhooks_that_want_it(rig: Rig) -> None:
 
 
 def test_a_preemption_is_notified(rig: Rig) -> None:
-    """The job is requeued: its webhook gets the preemption, and the end later."""
+    """The job is requeued: its webhook gets the preemption, and later the end."""
     jobs = [rig.start(f"lent{n}", h100=8, notify=["ops"]) for n in range(2)]
     rig.start("owner", user="cat", project="red", h100=8)
     settled(rig)
@@ -101,7 +101,7 @@ def test_a_preemption_is_notified(rig: Rig) -> None:
 
 
 def test_an_idle_job_is_notified_each_time(rig: Rig) -> None:
-    """By default, with what it lacks; use of its devices is an event, and no notification."""
+    """By default, it says what the job lacks; use of its devices is only an event."""
     job = rig.start("train", notify=["ops"])
     agent = rig.agent_of(job)
     lacks = "no use of any of its 8 devices above 5% for 2h"
@@ -133,7 +133,7 @@ def test_a_webhook_for_failures_gets_no_success(rig: Rig) -> None:
 
 
 def test_slack_gets_one_readable_message(rig: Rig) -> None:
-    """One text, with what Slack wants escaped."""
+    """It is one text, with Slack's special characters escaped."""
     job = rig.start("train", notify=["team"])
     rig.agent_of(job).end(job, 1, detail="<b> & co")
     rig.ended(job)
@@ -147,7 +147,7 @@ def test_slack_gets_one_readable_message(rig: Rig) -> None:
 
 
 def test_a_failed_delivery_is_retried_with_the_same_id(rig: Rig) -> None:
-    """The backoff grows, and the notification leaves root only once it was delivered."""
+    """The backoff grows, and the notification leaves root only after it was delivered."""
     rig.webhooks.error = DeliveryError("answered 500")
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -168,7 +168,7 @@ def test_a_failed_delivery_is_retried_with_the_same_id(rig: Rig) -> None:
 
 
 def test_retry_after_is_respected(rig: Rig) -> None:
-    """Nothing is sent before the time that the webhook asked for is over."""
+    """Nothing is sent before the time that the webhook asked for."""
     rig.webhooks.error = DeliveryError("answered 429", retry_after_s=50.0)
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -199,7 +199,7 @@ def test_a_failing_webhook_delays_no_other(rig: Rig) -> None:
 
 
 def _refusing(rig: Rig, refused: str) -> None:
-    """Have the webhooks refuse the notifications whose ids begin so, and take all others."""
+    """Let the webhooks refuse notifications whose ids begin like this, and accept all others."""
     take = rig.webhooks.send
 
     def send(webhook: Any, body: bytes, identity: str) -> None:
@@ -212,7 +212,7 @@ def _refusing(rig: Rig, refused: str) -> None:
 
 
 def test_one_that_is_refused_holds_up_no_other(rig: Rig) -> None:
-    """A webhook that breaks on one notification gets the others; the one is tried till its end."""
+    """A webhook that fails on one notification gets the others; that one is retried."""
     _refusing(rig, "bad-")
     for name in ("bad", "next", "last"):
         job = rig.start(name, notify=["ops"])
@@ -232,7 +232,7 @@ def test_one_that_is_refused_holds_up_no_other(rig: Rig) -> None:
 
 
 def test_after_an_outage_all_but_the_first_come_in_order(rig: Rig) -> None:
-    """While all fail each is tried in turn; what is taken first tells that the webhook is well."""
+    """During an outage each is tried in turn; the first accepted one shows that it is over."""
     rig.webhooks.error = DeliveryError("down")
     names = ["a", "b", "c", "d"]
     for name in names:
@@ -256,7 +256,7 @@ def test_after_an_outage_all_but_the_first_come_in_order(rig: Rig) -> None:
 
 
 def test_a_webhook_that_is_well_hides_no_other_of_its_host(rig: Rig) -> None:
-    """Two channels of one chat have one host: that one of them is gone stays a problem."""
+    """Two channels of one chat have one host: if one is gone, that remains a problem."""
     take = rig.webhooks.send
 
     def send(webhook: Any, body: bytes, identity: str) -> None:
@@ -275,7 +275,7 @@ def test_a_webhook_that_is_well_hides_no_other_of_its_host(rig: Rig) -> None:
 
 
 def test_delivery_is_not_tried_for_ever(rig: Rig) -> None:
-    """After its life a notification is given up, and history, log and status say so."""
+    """A notification that is too old is given up, and history, log and status say so."""
     rig.webhooks.error = DeliveryError("answered 404 Not Found")
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -292,7 +292,7 @@ def test_delivery_is_not_tried_for_ever(rig: Rig) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_none_is_given_up_untried(rig: Rig, fails: bool) -> None:
-    """A bastion that comes back after more than a notification's life sends it once at least."""
+    """A bastion that returns after a notification's lifetime sends it at least once."""
     rig.webhooks.error = DeliveryError("down")
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
@@ -309,7 +309,7 @@ def test_none_is_given_up_untried(rig: Rig, fails: bool) -> None:
 
 
 def test_one_failure_gives_up_no_other(rig: Rig) -> None:
-    """After an outage longer than their life the others are sent, though the first one fails."""
+    """After an outage beyond their lifetime, the others are sent even if the first fails."""
     rig.webhooks.error = DeliveryError("down")
     for name in ("a", "b", "c"):
         job = rig.start(name, notify=["ops"])
@@ -325,7 +325,7 @@ def test_one_failure_gives_up_no_other(rig: Rig) -> None:
 
 
 def test_all_that_wait_for_a_webhook_that_is_down_are_given_up(rig: Rig) -> None:
-    """Those that came after the one that is tried are not tried one by one for days."""
+    """Later ones are not tried one by one for days."""
     rig.webhooks.error = DeliveryError("down")
     _cancelled(rig, 50)
     rig.turn(200)
@@ -336,7 +336,7 @@ def test_all_that_wait_for_a_webhook_that_is_down_are_given_up(rig: Rig) -> None
 
 
 def _cancelled(rig: Rig, number: int) -> None:
-    """Have so many jobs end at once, each with a notification."""
+    """Let that many jobs end at the same time, each with a notification."""
     process = Process(["true"], resources=Resources(h100=1))
     jobs = tuple(Job(name=f"j{n}", processes=(process,), hold=True) for n in range(number))
     asked = rig.launch("many", jobs=jobs, together=False, notify=["ops"])
@@ -346,7 +346,7 @@ def _cancelled(rig: Rig, number: int) -> None:
 
 
 def test_a_flood_is_bounded(rig: Rig) -> None:
-    """A webhook that is down for long does not fill root; what is dropped is in the history."""
+    """A webhook that is down for long does not fill root; dropped ones are in the history."""
     rig.webhooks.error = DeliveryError("down")
     _cancelled(rig, 600)
     assert len(rig.root.outbox) == MAX_OUTBOX_OF_ONE
@@ -356,7 +356,7 @@ def test_a_flood_is_bounded(rig: Rig) -> None:
 
 
 def test_a_small_backlog_is_the_most_that_a_webhook_has_from_earlier_turns(rig: Rig) -> None:
-    """One that takes nothing keeps no room that others may need."""
+    """A webhook that accepts nothing uses no room that others may need."""
     rig.webhooks.error = DeliveryError("down")
     for _ in range(3):
         _cancelled(rig, BACKLOG - 10)
@@ -364,7 +364,7 @@ def test_a_small_backlog_is_the_most_that_a_webhook_has_from_earlier_turns(rig: 
 
 
 def test_a_well_webhook_is_told_of_all_that_ends_at_once(rig: Rig) -> None:
-    """Hundreds of jobs that end in one turn are no backlog, and are told within seconds."""
+    """Hundreds of jobs that end in one turn are no backlog, and are sent within seconds."""
     _cancelled(rig, 2 * BACKLOG)
     rig.turn(2 * BACKLOG // BATCH + 2)
     assert rig.root.outbox == ()
@@ -373,7 +373,7 @@ def test_a_well_webhook_is_told_of_all_that_ends_at_once(rig: Rig) -> None:
 
 
 def test_what_was_taken_before_one_fails_is_not_sent_again(rig: Rig) -> None:
-    """A webhook that goes down in the middle of a turn has what it took."""
+    """A webhook that goes down in the middle of a turn keeps what it accepted."""
     take, left = rig.webhooks.send, [5]
 
     def send(webhook: Any, body: bytes, identity: str) -> None:
@@ -394,7 +394,7 @@ def test_what_was_taken_before_one_fails_is_not_sent_again(rig: Rig) -> None:
 
 @pytest.mark.parametrize("turns", range(5))
 def test_a_new_leader_sends_what_was_due(rig: Rig, turns: int) -> None:
-    """Whenever the bastion is replaced, everything is sent at least once, with the same id."""
+    """However often the bastion is replaced, everything is sent at least once, with the same id."""
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
     rig.turn(turns)
@@ -405,7 +405,7 @@ def test_a_new_leader_sends_what_was_due(rig: Rig, turns: int) -> None:
 
 
 def test_a_delivered_notification_is_not_sent_again_before_a_commit(rig: Rig) -> None:
-    """Only a crash between the delivery and the commit makes a second one."""
+    """Only a crash between delivery and commit sends it a second time."""
     job = rig.start("train", notify=["ops"])
     rig.agent_of(job).end(job)
     rig.until(lambda: bool(rig.webhooks.taken))
@@ -417,7 +417,7 @@ def test_a_delivered_notification_is_not_sent_again_before_a_commit(rig: Rig) ->
 
 
 def test_a_webhook_that_left_the_configuration_is_a_problem(rig: Rig) -> None:
-    """It may come back, so its notifications wait."""
+    """It may return, so its notifications wait."""
     job = rig.start("train", notify=["ops"])
     rig.put(layout.CONFIG, CONFIG)
     rig.turn(2)
@@ -444,14 +444,14 @@ def test_a_webhook_that_left_the_configuration_is_a_problem(rig: Rig) -> None:
     ],
 )
 def test_a_webhook_that_cannot_be_reached_is_refused(rig: Rig, notify: str, problem: str) -> None:
-    """A name that is not configured, and an address of our own network."""
+    """This includes a name that is not configured, and an address of our own network."""
     asked = rig.launch(notify=[notify])
     rig.turn()
     assert rig.answer(asked).problems == (problem,)
 
 
 def test_admins_may_keep_urls_out() -> None:
-    """Then notifications go to configured webhooks only."""
+    """In that case, notifications only go to configured webhooks."""
     rig = Rig(config=WEBHOOKS + "direct_urls = false\n")
     rig.turn()
     asked = rig.launch(notify=[URL])
@@ -462,7 +462,7 @@ def test_admins_may_keep_urls_out() -> None:
 
 
 def test_a_url_that_is_not_allowed_any_more_is_not_shown(rig: Rig) -> None:
-    """What an admin forbids after it was submitted is a problem, in words without the secret."""
+    """A URL that is forbidden after submission is a problem, in words without the secret."""
     job = rig.start("train", notify=[f"{URL}?token=verysecret"])
     rig.put(layout.CONFIG, WEBHOOKS + "direct_urls = false\n")
     rig.turn(2)
@@ -475,7 +475,7 @@ def test_a_url_that_is_not_allowed_any_more_is_not_shown(rig: Rig) -> None:
 
 
 def test_an_allowed_host_may_be_near(rig: Rig) -> None:
-    """A host that an admin named may have any address; others may not."""
+    """A host that an admin named can have any address; others cannot."""
     rules = rig.leader._files.config.notifications
     near = rules.webhook("http://hooks.internal/x", "slack")
     far = rules.webhook(URL, "")
@@ -490,7 +490,7 @@ def test_an_allowed_host_may_be_near(rig: Rig) -> None:
 
 
 def test_no_url_is_shown_anywhere(rig: Rig) -> None:
-    """Neither the log, nor the status, nor a view, nor the history holds a configured URL."""
+    """No log, status, view or history contains a configured URL."""
     rig.webhooks.error = DeliveryError("answered 403 Forbidden")
     job = rig.start("train", notify=["team", f"{URL}?token=verysecret"])
     rig.agent_of(job).end(job)

@@ -1,4 +1,4 @@
-"""Copies of root: one an hour, as soon as it can be."""
+"""Copies of root: one per hour, as soon as possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.rigs.leader import Rig
 
 
 def test_a_copy_is_made_at_once_and_every_hour() -> None:
-    """A new leader copies root, and again an hour later; each copy reads as the root it was."""
+    """A new leader copies root, and again an hour later; each copy equals the root of its time."""
     rig = Rig()
     rig.turn()
     (first,) = rig.keys(layout.SNAPSHOTS)
@@ -23,7 +23,7 @@ def test_a_copy_is_made_at_once_and_every_hour() -> None:
 
 
 def test_a_copy_that_failed_is_made_soon() -> None:
-    """A store that is out of reach for a moment does not cost an hour's copy."""
+    """A store that is briefly out of reach does not cost an hour's copy."""
     left = [Fault.BEFORE]
 
     def faults(operation: str, key: str) -> Fault | None:

@@ -20,7 +20,7 @@ BODY = b'{"schema":1}'
 
 
 def failure(url: str, *, near: bool = True, timeout_s: float = 10.0) -> DeliveryError:
-    """The error of a delivery to `url`."""
+    """Return the error of a delivery to `url`."""
     with pytest.raises(DeliveryError) as caught:
         post(Webhook(url=url, may_be_near=near), BODY, "id-1", timeout_s=timeout_s)
     return caught.value
@@ -40,7 +40,7 @@ def test_a_body_is_posted_as_json_with_its_id() -> None:
 
 
 def test_a_url_may_lie_in_a_file(tmp_path: Path) -> None:
-    """It is read whenever something is sent, so it can be changed at any time."""
+    """It is read for every delivery, so it can be changed at any time."""
     file = tmp_path / "url"
     with receiver() as there:
         file.write_text(f"{there.url}/first\n")
@@ -73,7 +73,7 @@ def test_anything_but_2xx_is_a_failure(answer: int | str, text: str) -> None:
 
 
 def test_a_webhook_may_ask_for_a_wait() -> None:
-    """Retry-After in seconds is heeded, up to an hour; as a date it is not."""
+    """Retry-After in seconds is respected, up to an hour; a date is not."""
     with receiver() as there:
         there.answers = [(429, {"Retry-After": "30"}), (503, {"Retry-After": "999999"})]
         there.answers += [(503, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"})]
@@ -82,7 +82,7 @@ def test_a_webhook_may_ask_for_a_wait() -> None:
 
 
 def test_redirects_are_not_followed() -> None:
-    """Not to another host, and not to the same."""
+    """A redirect is not followed to another host, nor to the same one."""
     with receiver() as there, receiver() as elsewhere:
         there.answers = [(302, {"Location": elsewhere.url})]
         told = failure(there.url)
@@ -91,7 +91,7 @@ def test_redirects_are_not_followed() -> None:
 
 
 def test_a_webhook_that_hangs_is_cut() -> None:
-    """One deadline holds for the whole answer, whether it is silent or drips byte after byte."""
+    """One deadline applies to the whole answer, whether it is silent or drips byte by byte."""
     with receiver() as there:
         there.answers = ["hang"]
         assert failure(there.url, timeout_s=0.2).message == "no answer within 0.2 s"
@@ -100,11 +100,11 @@ def test_a_webhook_that_hangs_is_cut() -> None:
 
 
 def test_a_status_of_200_counts_without_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers that drip for ever after a status of 200 are cut, and the delivery counts."""
+    """Headers that drip forever after a status of 200 are cut off, and the delivery counts."""
     deadlines: list[threading.Timer] = []
 
     class Deadline(threading.Timer):
-        """It counts from the first drip: a loaded machine needs seconds to come so far."""
+        """A deadline from the first drip on: a loaded machine needs seconds to get that far."""
 
         def __init__(self, _interval: float, cut: Callable[[], None]) -> None:
             super().__init__(0.1, cut)
@@ -122,7 +122,7 @@ def test_a_status_of_200_counts_without_the_rest(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_answer_that_is_not_http_is_an_error() -> None:
-    """A server of another kind does not break anything."""
+    """A server of another protocol breaks nothing."""
     with canned(b"SSH-2.0-OpenSSH\r\n") as url:
         assert failure(url).message.endswith("its answer is not HTTP")
 
@@ -136,7 +136,7 @@ def test_a_port_without_a_server_is_an_error() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]"])
 def test_a_users_url_never_leads_to_this_machine(host: str) -> None:
-    """However the address is written: it is checked after the name is resolved."""
+    """The address is checked in every notation, after the name is resolved."""
     with receiver() as there:
         port = there.url.rpartition(":")[2]
         told = failure(f"http://{host}:{port}/", near=False)
@@ -154,7 +154,7 @@ def test_an_unknown_host_is_an_error() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of localhost that signs itself, with its key."""
+    """Provide a self-signed certificate of localhost, with its key."""
     folder = tmp_path_factory.mktemp("tls")
     key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
@@ -168,7 +168,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_tls_is_checked_against_the_name(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An untrusted certificate is refused; a trusted one of that very name is accepted."""
+    """An untrusted certificate is refused; a trusted one with exactly that name is accepted."""
     with receiver(certificate=certificate) as there:
         assert "its certificate is not valid: self" in failure(there.url).message
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate.parent / "cert.pem"))

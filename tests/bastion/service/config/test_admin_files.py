@@ -1,4 +1,4 @@
-"""The admins' two files: the last good contents of each are in force."""
+"""The two files of the admins: the last good contents of each are in force."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.rigs.leader import CONFIG, QUOTA, Rig
 
 
 def files(store: MemoryStore | None = None, *, every_s: float = 0.0) -> AdminFiles:
-    """The files of a bucket."""
+    """Provide the files of a bucket."""
     store = store or MemoryStore(lambda: 0.0)
     return AdminFiles(store, store, VirtualClock(), every_s=every_s)
 
 
 def root(**more: Any) -> Root:
-    """A root that knows earlier contents."""
+    """Return a root that knows earlier contents."""
     return Root(epoch=1, seq=1, now=0.0, write_id="w", **more)
 
 
@@ -38,7 +38,7 @@ def test_nothing_is_in_force_at_first() -> None:
 
 
 def test_earlier_contents_are_gone_on_with() -> None:
-    """What was in force when root was committed is in force again, whatever stands now."""
+    """What was in force when root was committed is in force again, whatever the file says now."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.QUOTA, b"broken")
     made = files(store)
@@ -51,7 +51,7 @@ def test_earlier_contents_are_gone_on_with() -> None:
 
 
 def test_contents_that_this_version_refuses_are_not_adopted() -> None:
-    """Contents of another version's root that cannot be read any more are a problem, no crash."""
+    """Contents of another version's root that cannot be read are a problem, not a crash."""
     made = files()
     made.adopt(root(quota_text="[nonsense]", config_text="= ="))
     assert made.quota is None
@@ -76,7 +76,7 @@ def test_contents_that_this_version_refuses_are_kept_until_others_are_in_force()
 
 
 def test_hosts_of_two_names_are_a_problem_and_what_was_in_force_stays() -> None:
-    """A new file that names one host twice is not in force; one that was in force is adopted."""
+    """A new file that names one host twice is not in force; an older one in force is adopted."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.QUOTA, QUOTA.encode())
     store.create(layout.CONFIG, CONFIG.encode())
@@ -91,7 +91,7 @@ def test_hosts_of_two_names_are_a_problem_and_what_was_in_force_stays() -> None:
 
 
 def test_a_file_that_cannot_be_looked_at_is_no_bad_file() -> None:
-    """In an outage the last good file is in force, and no newer one is said not to be."""
+    """In an outage the last good file is in force, and a newer one is not called bad."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.CONFIG, CONFIG.encode())
     store.create(layout.QUOTA, QUOTA.encode())
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_looked_at_is_no_bad_file() -> None:
 
 
 def test_an_outage_is_no_news_of_a_file_that_is_not_there() -> None:
-    """That there is none was said; that it cannot be looked for now replaces no problem."""
+    """Its absence was reported; that it cannot be checked now replaces no problem."""
     is_away = False
     faulty = FaultyStore(MemoryStore(lambda: 0.0), lambda *_: Fault.BEFORE if is_away else None)
     made = AdminFiles(faulty, faulty, VirtualClock(), every_s=0.0)
@@ -124,7 +124,7 @@ def test_an_outage_is_no_news_of_a_file_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"# nothing\n"])
 def test_an_emptied_configuration_is_not_in_force(data: bytes) -> None:
-    """An editor that cuts the file short for a moment takes no pool away."""
+    """An editor that truncates the file for a moment removes no pool."""
     store = MemoryStore(lambda: 0.0)
     first = store.create(layout.CONFIG, CONFIG.encode())
     made = files(store)
@@ -137,7 +137,7 @@ def test_an_emptied_configuration_is_not_in_force(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"[", b"", QUOTA.encode() + b"\nx = 1\n"])
 def test_a_bad_file_never_replaces_a_good_one(data: bytes) -> None:
-    """Whatever is wrong with a newer file, the older contents stay, until a good one comes."""
+    """Whatever is wrong with a newer file, the older contents stay until a good one comes."""
     store = MemoryStore(lambda: 0.0)
     first = store.create(layout.QUOTA, QUOTA.encode())
     made = files(store)
@@ -154,7 +154,7 @@ def test_a_bad_file_never_replaces_a_good_one(data: bytes) -> None:
 
 
 def test_an_unchanged_file_is_no_news() -> None:
-    """Looking again at the same contents changes nothing."""
+    """Reading the same contents again changes nothing."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.QUOTA, QUOTA.encode())
     store.create(layout.CONFIG, CONFIG.encode())
@@ -164,7 +164,7 @@ def test_an_unchanged_file_is_no_news() -> None:
 
 
 def test_files_are_looked_at_every_so_often() -> None:
-    """Between two looks the time of the pace passes."""
+    """Between two checks, the interval of the pace passes."""
     store = MemoryStore(lambda: 0.0)
     clock = VirtualClock()
     made = AdminFiles(store, store, clock, every_s=10.0)
@@ -177,7 +177,7 @@ def test_files_are_looked_at_every_so_often() -> None:
 
 
 def test_a_bucket_that_hangs_is_looked_at_seldom() -> None:
-    """Every turn would wait for the quota file otherwise; once it answers, edits count again."""
+    """Otherwise every turn would wait for the quota file; once it answers, edits count again."""
     clock = VirtualClock()
     store = MemoryStore(clock.wall)
     store.create(layout.QUOTA, QUOTA.encode())
@@ -206,7 +206,7 @@ def test_a_bucket_that_hangs_is_looked_at_seldom() -> None:
 
 
 def test_an_edit_takes_effect_on_the_next_turn() -> None:
-    """A user who is taken out of a project is refused on the next turn; what runs goes on."""
+    """A user removed from a project is refused on the next turn; running jobs continue."""
     rig = Rig()
     job = rig.start()
     rig.put(layout.QUOTA, QUOTA.replace('["ann", "ben"]', '["ben"]'))
@@ -218,7 +218,7 @@ def test_an_edit_takes_effect_on_the_next_turn() -> None:
 
 
 def test_an_outage_at_the_first_look_refuses_no_request() -> None:
-    """Where nothing is known of a file yet an outage ends the turn: it is no missing file."""
+    """If nothing is known of a file yet, an outage ends the turn: the file is not missing."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.CONFIG, CONFIG.encode())
     store.create(layout.QUOTA, QUOTA.encode())

@@ -1,4 +1,4 @@
-"""Inventories: hosts with their labels in a file, and every mistake with its line."""
+"""Inventories: hosts with their labels in a file, and every error with its line."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ KEY = "config/rack.hosts"
 
 
 def pool(name: str, lines: str = "") -> str:
-    """A pool of the inventory."""
+    """Return a pool of the inventory."""
     return POOL.format(name=name) + lines + "\n"
 
 
 def made(text: str, inventory: str = RACK) -> Config:
-    """A configuration with its inventory."""
+    """Return a configuration with its inventory."""
     return parse_config(whole_config(text, {"rack.hosts": inventory}.__getitem__))
 
 
 def refused(text: str, inventory: str = RACK) -> tuple[str, ...]:
-    """Why it is not in force."""
+    """Return why it is not in force."""
     with pytest.raises(SpecError) as caught:
         made(text, inventory)
     return tuple(re.sub(r"toml: line \d+: ", "toml: ", each) for each in caught.value.problems)
 
 
 def test_pools_take_the_hosts_that_carry_their_labels() -> None:
-    """Two pools of one file have its hosts between them, and all labels of these."""
+    """Two pools of one file share its hosts, and have all labels of them."""
     both = pool("rl", 'shard = "rl"') + pool(
         "eval", 'labels = { shard = "eval" }\ncontainers = true'
     )
@@ -61,7 +61,7 @@ def test_pools_take_the_hosts_that_carry_their_labels() -> None:
 
 
 def test_every_mistake_of_an_inventory_is_told_with_its_line() -> None:
-    """Each line is judged, however many are wrong before it, and no pool of the file is made."""
+    """Each line is checked, however many errors precede it, and no pool of the file exists."""
     bad = "\n".join(
         (
             "gpu1 shard=rl",
@@ -89,7 +89,7 @@ def test_every_mistake_of_an_inventory_is_told_with_its_line() -> None:
 
 
 def test_lines_are_counted_as_editors_do() -> None:
-    """Ends of lines of Windows, a mark of byte order and odd spaces move no line."""
+    """Windows line endings, byte order marks and odd spaces do not shift line numbers."""
     found = parse_inventory("rack.hosts", "\ufeffgpu1\r\n\x0b\r\ngpu3\tshard=rl\r\n")
     assert [(each.number, each.host, dict(each.labels)) for each in found] == [
         (1, "gpu1", {}),
@@ -123,12 +123,12 @@ def test_lines_are_counted_as_editors_do() -> None:
     ],
 )
 def test_what_is_wrong_with_a_pool_of_an_inventory_is_told(text: str, wrong: str) -> None:
-    """Labels that differ or that no host has, two sources of hosts, and names of other places."""
+    """Labels that differ or match no host, two sources of hosts, and names of other places."""
     assert refused(text) == (f"config/bastion.toml: pools.all.{wrong}",)
 
 
 def test_hosts_of_two_files_are_of_one_pool() -> None:
-    """A host that an inventory and another pool name is refused; one of no pool is told."""
+    """A host named by an inventory and another pool is refused; one without a pool is reported."""
     listed = pool("rl", 'shard = "rl"')
     own = '[pools.own]\nprovider = "ssh"\nhosts = ["gpu2"]\nresources = { h100 = 8 }\n'
     assert refused(listed + own) == (
@@ -138,14 +138,14 @@ def test_hosts_of_two_files_are_of_one_pool() -> None:
 
 
 def test_the_table_of_inventories_is_the_bastions() -> None:
-    """A configuration that brings the table along is refused, and names what to do."""
+    """A configuration that contains the table is refused, with what to do."""
     assert refused(pool("rl") + '[host_files]\n"rack.hosts" = "gpu9"\n') == (
         "config/bastion.toml: host_files: is written by the bastion; leave it out",
     )
 
 
 def test_an_inventory_is_read_again_when_it_changes() -> None:
-    """It is missed, judged, put in force and replaced without a change of the configuration."""
+    """It is detected, checked, put in force and replaced without a change of the configuration."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.QUOTA, QUOTA.encode())
     store.create(layout.CONFIG, pool("rl", 'shard = "rl"').encode())
@@ -175,6 +175,6 @@ def test_an_inventory_is_read_again_when_it_changes() -> None:
 
 
 def test_a_configuration_in_force_holds_its_inventories() -> None:
-    """A bastion that starts while the file is away goes on with the hosts that were in force."""
+    """A bastion that starts while the file is away continues with the hosts in force."""
     whole = whole_config(pool("rl", 'shard = "rl"'), lambda _: 'gpu1 shard=rl # "\\\x7f\x00é\n')
     assert parse_config(whole).pools["rl"].zones == ("gpu1",)

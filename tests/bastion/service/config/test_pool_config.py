@@ -1,4 +1,4 @@
-"""`config/bastion.toml`: pools as they are written, and every problem at once."""
+"""`config/bastion.toml`: the keys of pools, and every problem in one report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quota import Amounts
 
 
 def problems(text: str) -> tuple[str, ...]:
-    """Every problem of `text`, without its line."""
+    """Return every problem of `text`, without its line."""
     with pytest.raises(SpecError) as caught:
         parse_config(text)
     return tuple(
@@ -26,7 +26,7 @@ def problems(text: str) -> tuple[str, ...]:
 
 
 def test_a_problem_stands_on_its_line() -> None:
-    """In the order of the file; of what is missing, the line of its table; names may have dots."""
+    """Problems are in the order of the file; missing keys have the line of their table."""
     text = (
         "# pools\n[pools.x]\nprovider = 'fake'\nresources = { a = 1.5 }\n"
         "[pools.'a.b']\nprovider = 'fake'\nresources = { a = 1 }\nboot = [3]\n"
@@ -49,7 +49,7 @@ def test_a_problem_stands_on_its_line() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "# later"])
 def test_a_file_without_a_table_is_refused(text: str) -> None:
-    """An emptied file would take every pool away; a file without pools has another table."""
+    """An emptied file would remove every pool; a file without pools has another table."""
     with pytest.raises(SpecError, match="holds no table; must hold at least one pool"):
         parse_config(text)
     assert parse_config("[secrets]").pools == {}
@@ -94,7 +94,7 @@ def test_a_pool_as_it_is_written() -> None:
 
 
 def test_a_slice_is_counted_in_hosts() -> None:
-    """A multi-host instance type makes slices of so many machines."""
+    """A multi-host instance type makes slices of that many machines."""
     pool = parse_config(
         '[pools.tpu]\nprovider = "fake"\ninstance_type = "tpu-v4-32"\nmax_machines = 8\n'
     ).pools["tpu"]
@@ -170,7 +170,7 @@ def test_a_slice_is_counted_in_hosts() -> None:
     ],
 )
 def test_a_problem_names_file_pool_and_key(text: str, problem: str) -> None:
-    """Whatever is wrong is told by file and path, with what is allowed."""
+    """Every problem is reported with file, path and what is allowed."""
     (found,) = problems(text)
     assert found.startswith(problem)
 
@@ -208,7 +208,7 @@ def test_the_guides_show_configurations(page: str, pools: set[str]) -> None:
 
 
 def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
-    """A pool of an unknown provider is a mistake of the file, told with those that are known."""
+    """The error is reported with the file and the known providers."""
     text = '[pools.a]\nprovider = "locl"\ncount = 1\nresources = { cpu = 1 }'
     assert problems(text) == (
         "config/bastion.toml: pools.a.provider: 'locl' is unknown;"
@@ -217,7 +217,7 @@ def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
 
 
 def test_an_unknown_key_is_an_unknown_field() -> None:
-    """A misspelt key is told in our words, beside the one that is missing for it."""
+    """A misspelt key is reported in our words, next to the missing one."""
     assert problems('[pools.x]\nprovder = "local"\ncount = 1\nresources = { cpu = 1 }') == (
         "config/bastion.toml: pools.x.provider: missing",
         "config/bastion.toml: pools.x.provder: unknown field, nearest is provider",
@@ -235,13 +235,13 @@ def test_an_unknown_key_is_an_unknown_field() -> None:
     ],
 )
 def test_a_misspelt_key_is_told_with_the_nearest_alone(misspelt: str, told: str) -> None:
-    """It is judged as the key that was meant, so that nothing is said to be missing for it."""
+    """It is treated as the intended key, so nothing is reported as missing for it."""
     text = f'{misspelt}\nprovider = "local"\nresources = {{ cpu = 1 }}'
     assert problems(text) == (f"config/bastion.toml: {told}",)
 
 
 def test_secrets_as_they_are_written() -> None:
-    """Names and sources that jobs may ask for, and the projects that may."""
+    """Names and sources that jobs may request, and the permitted projects, are read."""
     config = parse_config(
         """
         [secrets.HF_TOKEN]
@@ -259,7 +259,7 @@ def test_secrets_as_they_are_written() -> None:
 
 
 def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
-    """Every problem of every table, pools included."""
+    """Every problem of every table is reported, pools included."""
     assert problems(
         """
         [pools.x]
@@ -282,7 +282,7 @@ def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
 
 
 def test_the_examples_of_the_reference_are_configurations() -> None:
-    """What the page shows can be put in force."""
+    """The examples on the page are valid."""
     page = Path(__file__).parents[4] / "docs" / "reference" / "config-file.md"
     examples = re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)
     pools, prices, keep, secrets = map(parse_config, examples[:4])
@@ -309,19 +309,19 @@ def test_the_examples_of_the_reference_are_configurations() -> None:
     ],
 )
 def test_a_wrong_age_is_told(lines: str, wrong: str) -> None:
-    """An age that is too short, unknown, or that would lose logs, is named with what is allowed."""
+    """An age that is too short, unknown, or would lose logs is named with what is allowed."""
     assert problems(f"[keep]\n{lines}\n")[0].startswith(f"config/bastion.toml: {wrong}")
 
 
 def test_without_ages_all_is_kept_for_ever() -> None:
-    """A file that says nothing of it deletes nothing."""
+    """A file without ages deletes nothing."""
     made = parse_config('[keep]\nlogs = "30d"\n').keep
     assert made == Keep(logs_s=30 * 86400.0)
     assert parse_config("[keep]\n").keep == Keep()
 
 
 def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
-    """A pool of hosts has as many machines as hosts, and a permit that proves them off."""
+    """A pool of hosts has one machine per host, and a permit that proves them off."""
     text = (
         '[pools.own]\nprovider = "ssh"\nhosts = ["gpu1", "root@gpu2"]\nresources = { h100 = 8 }\n'
     )
@@ -337,7 +337,7 @@ def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
     ['"slurm"', '"kubernetes"\nimage = "python:3.12"\noptions = { namespace = "ml" }'],
 )
 def test_machines_of_a_cluster_have_a_permit_too(provider: str) -> None:
-    """What it says of a node that failed is no proof that nothing runs there."""
+    """What a cluster says of a failed node is no proof that nothing runs there."""
     text = f"[pools.hpc]\nprovider = {provider}\nmax_machines = 2\nresources = {{ h100 = 8 }}\n"
     assert parse_config(text).pools["hpc"].permit_s == 600.0
     with pytest.raises(SpecError, match="permit: 60 s is less than 180 s"):
@@ -358,7 +358,7 @@ def test_machines_of_a_cluster_have_a_permit_too(provider: str) -> None:
     ],
 )
 def test_what_is_wrong_with_hosts_is_told(lines: str, wrong: str) -> None:
-    """Names that OpenSSH takes for options, hosts twice, and what hosts make meaningless."""
+    """Names that OpenSSH treats as options, duplicate hosts, and keys without a meaning here."""
     text = f'[pools.own]\nprovider = "ssh"\nresources = {{ h100 = 8 }}\n{lines}\n'
     assert any(
         problem.startswith(f"config/bastion.toml: pools.own.{wrong}") for problem in problems(text)
@@ -381,7 +381,7 @@ def test_hosts_are_set_up_and_looked_at() -> None:
 
 
 def test_a_host_is_of_one_pool() -> None:
-    """Two pools of one host are refused, and so are hosts of a provider that has none."""
+    """Two pools with the same host are refused, and so are hosts of a provider without hosts."""
     own = 'provider = "ssh"\nhosts = ["gpu1"]\nresources = { h100 = 8 }\n'
     assert problems(f"[pools.a]\n{own}[pools.b]\n{own}") == (
         "config/bastion.toml: pools.b.hosts: 'gpu1' is in pool a too",
@@ -398,7 +398,7 @@ def test_a_host_is_of_one_pool() -> None:
 
 @pytest.mark.parametrize("guide", ["run-on-gce-gpus", "run-on-gcp-tpus"])
 def test_the_pool_of_a_guide_is_one(guide: str) -> None:
-    """What a guide to a cloud says to write is in force as it stands there."""
+    """The configuration in a cloud's guide is valid as written."""
     page = Path(__file__).parents[4] / "docs" / "guides" / f"{guide}.md"
     written = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
     assert written

@@ -21,14 +21,14 @@ from benchmarks.shapes import Shape, state_of
 from tests.rigs.leader import Rig
 
 FEW = 30
-"""Steps in which not all can be considered of what follows."""
+"""So few steps that not everything after them can be considered."""
 HARD = Shape(jobs=200, machines=20, users=200, priorities=5, has_own_limits=True, holding=0.3)
 NOTHING = Plan(verdicts=Verdicts({}), promises=(), planned=(), new_machines=())
 
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The steps that each cycle may take, in place of the cycle."""
+    """Record the steps that each cycle may take, in place of the cycle."""
     found: list[int] = []
 
     def counted(snapshot: Snapshot, now: float, memory: Memory) -> Plan:
@@ -44,7 +44,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_the_searches_of_a_turn_are_over_in_a_sixth_of_the_lease(
     pace: Pace, steps: list[int]
 ) -> None:
-    """However many cycles it takes, a step taking as long as it may."""
+    """This holds for any number of cycles, with steps as slow as permitted."""
     ttl_s = pace.ttl_s
     cycles = Cycles(ttl_s, Journal("b", VirtualClock(), out=None))
     snapshot = state_of(HARD)
@@ -59,7 +59,7 @@ def test_the_searches_of_a_turn_are_over_in_a_sixth_of_the_lease(
 
 
 def test_a_leader_gives_each_turn_what_its_lease_allows(steps: list[int]) -> None:
-    """Turn after turn the first cycle may take the same number of steps."""
+    """In every turn, the first cycle may take the same number of steps."""
     rig = Rig()
     for _ in range(3):
         rig.submit()
@@ -69,7 +69,7 @@ def test_a_leader_gives_each_turn_what_its_lease_allows(steps: list[int]) -> Non
 
 
 def test_a_cycle_takes_no_more_steps_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for the search that it has begun; the same state would take many times as many."""
+    """Only a search in progress is finished; the same state would take many more steps."""
     spent = 0
 
     def count(self: Effort, steps: int = 1) -> None:
@@ -93,7 +93,7 @@ def test_a_cycle_takes_no_more_steps_than_it_may(monkeypatch: pytest.MonkeyPatch
 def test_a_fault_in_what_is_told_keeps_no_job_from_starting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The cycle is made once more without reasons, and the fault is told."""
+    """The cycle is repeated without reasons, and the fault is reported."""
 
     def fails(draft: Draft) -> Plan:
         raise IndexError(f"{len(draft.running)} run")

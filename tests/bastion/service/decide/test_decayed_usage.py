@@ -1,4 +1,4 @@
-"""Usage over time: charged while it is held, forgotten by halves."""
+"""Usage over time: charged while it is held, and halved every half-life."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW = parse(f"{QUOTA}usage_half_life_s = 1e9\n")
 
 
 def root(*, borrowed: bool = False, **more: object) -> Root:
-    """A root with one job of 2 of 16 devices, which was accounted at second 0."""
+    """Return a root with one job of 2 of 16 devices that was last charged at second 0."""
     job = job_records.running()
     if borrowed:
         job = step(job, Reclassed(job_class=JobClass.BORROWED), 0.0)
@@ -30,7 +30,7 @@ def root(*, borrowed: bool = False, **more: object) -> Root:
 
 
 def test_a_user_pays_for_all_devices_held() -> None:
-    """A guaranteed job is charged to its user, and not to its project."""
+    """A guaranteed job is charged to its user, but not to its project."""
     books = accrued(root(), SLOW, 10.0)
     assert books.decayed_by_user == {"blue/ann": pytest.approx(2 / 16 * 10)}
     assert books.decayed == {}
@@ -47,7 +47,7 @@ def test_a_project_pays_for_what_it_borrows() -> None:
 def test_a_group_pays_for_what_it_holds_beyond_its_share(
     share: float, charge: float | None
 ) -> None:
-    """What its members hold together counts, and nothing while that is within its share."""
+    """The members' total usage counts, but nothing while that is within the group's share."""
     text = QUOTA.replace("h100 = 0.5", "h100 = 0.0625", 1)
     groups = f"[project_groups.lab]\nmembers = ['blue']\nshare = {{ h100 = {share} }}\n"
     books = accrued(root(), parse(f"{text}usage_half_life_s = 1e9\n{groups}"), 10.0)
@@ -55,7 +55,7 @@ def test_a_group_pays_for_what_it_holds_beyond_its_share(
 
 
 def test_a_job_that_takes_whole_machines_is_charged_for_them() -> None:
-    """An exclusive job is charged all of its machine, whatever it asks for of it."""
+    """An exclusive job is charged for its whole machine, whatever it requests."""
     job = job_records.running()
     where = replace(job.request.where, exclusive=True)
     job = replace(job, request=replace(job.request, where=where))
@@ -66,7 +66,7 @@ def test_a_job_that_takes_whole_machines_is_charged_for_them() -> None:
 
 
 def test_old_usage_fades() -> None:
-    """Usage is halved every half-life, and forgotten when next to nothing is left."""
+    """Usage is halved every half-life, and forgotten when almost nothing is left."""
     old = root(jobs={}, decayed={"blue": 8.0, "red": 1e-6}, decayed_by_user={"blue/ann": 4.0})
     books = accrued(old, HALVES, 200.0)
     assert books.decayed == {"blue": pytest.approx(2.0)}
@@ -74,7 +74,7 @@ def test_old_usage_fades() -> None:
 
 
 def test_the_moments_of_commits_change_nothing() -> None:
-    """What is held fades as what was held, whether it is charged once or every second."""
+    """Current usage decays like past usage, whether it is charged once or every second."""
     once = accrued(root(borrowed=True), HALVES, 50.0)
     often = root(borrowed=True)
     for second in range(1, 51):
@@ -95,20 +95,20 @@ def test_what_waits_or_is_over_costs_nothing() -> None:
 
 
 def test_no_time_no_charge() -> None:
-    """Time that stands still or goes back charges nothing."""
+    """Time that stops or goes back charges nothing."""
     books = accrued(root(decayed_at=50.0), SLOW, 40.0)
     assert (books.decayed_by_user, books.decayed_at) == ({}, 50.0)
 
 
 def test_no_project_pays_without_a_quota_file() -> None:
-    """Without a quota file the books are carried forward as they are."""
+    """Without a quota file, the accounts do not change."""
     books = accrued(root(decayed={"blue": 8.0}), None, 1e6)
     assert books.decayed == {"blue": 8.0}
     assert books.decayed_at == 1e6
 
 
 def test_the_books_are_those_of_the_root_they_are_made_from() -> None:
-    """The root itself is not touched."""
+    """The root itself is not changed."""
     before = root(decayed={"blue": 8.0})
     copy = replace(before)
     accrued(before, HALVES, 100.0)
@@ -122,7 +122,7 @@ BUDGETS = parse(
 
 
 def test_what_is_held_counts_in_full_against_the_budgets_of_the_project_and_its_groups() -> None:
-    """Guaranteed and borrowed, on top of what was used before; nothing of it fades."""
+    """Guaranteed and borrowed usage is added to earlier usage; nothing of it decays."""
     before = {"lab": Spending(since=0.0, hours={"h100": 5.0})}
     books = accrued(root(spent=before), BUDGETS, 1800.0)
     assert {name: each.hours for name, each in books.spent.items()} == {
@@ -147,7 +147,7 @@ def test_of_a_time_across_two_periods_the_part_in_the_newer_counts() -> None:
 def test_what_was_used_is_kept_while_there_is_no_quota_file_and_forgotten_without_a_budget() -> (
     None
 ):
-    """A file that cannot be read costs nobody an account."""
+    """A file that cannot be read deletes no account."""
     before = {"blue": Spending(since=0.0, hours={"h100": 5.0})}
     assert accrued(root(spent=before), None, 10.0).spent == before
     assert accrued(root(spent=before), SLOW, 10.0).spent == {}

@@ -1,4 +1,4 @@
-"""Machines that the scheduler cannot reckon with: closed and told, and harmless to all others."""
+"""Machines that the scheduler cannot handle: closed and reported, without effect on others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ODD = {
 
 @pytest.mark.parametrize("odd", ODD)
 def test_what_cannot_be_reckoned_with_is_shown_closed(odd: str) -> None:
-    """It keeps its place with what its pool declares, takes nothing new, and says why."""
+    """It keeps its place with what its pool declares, gets no new jobs, and says why."""
     other = replace(WELL, name="gpu-1-1")
     shown, wrong = digestible({"gpu-1-0": ODD[odd], "gpu-1-1": other}, {"gpu": POOL})
     assert shown["gpu-1-1"] is other
@@ -35,7 +35,7 @@ def test_what_cannot_be_reckoned_with_is_shown_closed(odd: str) -> None:
 
 
 def test_machines_that_are_well_are_shown_as_they_are() -> None:
-    """Where nothing is wrong nothing is copied: this is looked at in every cycle."""
+    """If nothing is wrong, nothing is copied: this runs in every cycle."""
     machines = {"gpu-1-0": WELL}
     shown, wrong = digestible(machines, {"gpu": POOL})
     assert shown is machines
@@ -44,7 +44,7 @@ def test_machines_that_are_well_are_shown_as_they_are() -> None:
 
 @pytest.mark.parametrize("units", [10**19, 10**30, -5])
 def test_one_odd_machine_keeps_no_job_from_starting(units: int) -> None:
-    """Committed by whatever way, it is a problem that `status` shows, and others are scheduled."""
+    """However it was committed, `status` shows it as a problem, and others are scheduled."""
     rig = Rig()
     rig.turn(3)
     name = sorted(rig.root.machines)[0]

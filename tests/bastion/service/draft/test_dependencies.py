@@ -25,26 +25,26 @@ from tests.rigs.scripted_bastion import end
 
 
 def why(rig: Rig, job: str) -> str:
-    """The reason that the last cycle gave."""
+    """Return the reason that the last cycle gave."""
     plan = rig.leader._plan
     assert plan is not None
     return text(plan.verdicts[job].reason, rig.root.now)
 
 
 def job(name: str, *after: After | str, h100: int = 1) -> Job:
-    """A job of a launch of several."""
+    """Return a job of a launch of several."""
     process = Process(["true"], resources=Resources(h100=h100))
     return Job(name=name, processes=(process,), after=after)
 
 
 def ids(rig: Rig, asked: str) -> dict[str, str]:
-    """The jobs of a launch that was just asked for, by name."""
+    """Return the jobs of a launch that was just submitted, by name."""
     rig.turn()
     return {rig.job(each).name: each for each in rig.answer(asked).jobs}
 
 
 def refusal(rig: Rig, asked: str) -> str:
-    """The one problem that a request was refused for."""
+    """Return the single problem for which a request was refused."""
     rig.turn()
     answer: Answer = rig.answer(asked)
     (problem,) = answer.problems
@@ -53,14 +53,14 @@ def refusal(rig: Rig, asked: str) -> str:
 
 @pytest.fixture
 def rig() -> Rig:
-    """A bastion with two machines of eight devices that stand."""
+    """Provide a bastion with two ready machines of eight devices."""
     made = Rig()
     made.turn(3)
     return made
 
 
 def test_it_starts_when_the_other_has_succeeded(rig: Rig) -> None:
-    """It waits with a reason of its own, joins the queue in the commit that sees the end, runs."""
+    """It waits with its own reason, joins the queue in the commit that sees the end, and runs."""
     first = rig.start("first")
     second = rig.submit("second", after=[first])
     rig.turn(3)
@@ -92,7 +92,7 @@ def test_a_failure_goes_down_a_chain_in_one_commit(rig: Rig) -> None:
 
 
 def test_a_retry_and_a_preemption_are_no_end(rig: Rig) -> None:
-    """A target that comes back has not ended."""
+    """A target that will run again has not ended."""
     first = rig.start("first", retries=1, retry_backoff=5.0)
     second = rig.submit("second", after=[first])
     rig.agent_of(first).end(first, 3)
@@ -105,7 +105,7 @@ def test_a_retry_and_a_preemption_are_no_end(rig: Rig) -> None:
 
 @pytest.mark.parametrize("turns", range(8))
 def test_a_crash_forgets_nothing(rig: Rig, turns: int) -> None:
-    """Whenever the bastion is replaced, what happened to the target is known to its successor."""
+    """A new bastion knows what happened to the target, whenever it takes over."""
     first = rig.start("first")
     good = rig.submit("good", after=[After(first, when="failed")])
     bad = rig.submit("bad", after=[first])
@@ -118,7 +118,7 @@ def test_a_crash_forgets_nothing(rig: Rig, turns: int) -> None:
 
 
 def test_jobs_of_one_launch_follow_each_other(rig: Rig) -> None:
-    """Names stand for the jobs of the same launch, which is stored as it was written."""
+    """Names refer to the jobs of the same launch, which is stored as it was written."""
     asked = rig.launch(
         "line", jobs=(job("a"), job("b", "a"), job("c", After("b", when="any"))), together=False
     )
@@ -133,7 +133,7 @@ def test_jobs_of_one_launch_follow_each_other(rig: Rig) -> None:
 
 
 def test_a_gang_waits_as_one(rig: Rig) -> None:
-    """What one job of a gang waits for they all wait for, and all end when it can never be."""
+    """All jobs of a gang wait for what one waits for, and all end when it can never happen."""
     first = rig.start("first")
     found = ids(rig, rig.launch("gang", jobs=(job("a", first), job("b"))))
     rig.turn(3)
@@ -144,7 +144,7 @@ def test_a_gang_waits_as_one(rig: Rig) -> None:
 
 
 def test_a_launch_is_waited_for_as_one(rig: Rig) -> None:
-    """Also when some of its jobs ended, and left, before another job named it."""
+    """This holds even if some of its jobs ended, and left, before another job named it."""
     asked = rig.launch("many", jobs=(job("a"), job("b")), together=False)
     found = ids(rig, asked)
     launch = rig.answer(asked).launch
@@ -163,7 +163,7 @@ def test_a_launch_is_waited_for_as_one(rig: Rig) -> None:
 
 
 def test_what_has_ended_before_need_not_be_waited_for(rig: Rig) -> None:
-    """A target with a final record is looked up when the launch comes in."""
+    """A target with a final record is looked up when the launch arrives."""
     first = rig.start("first")
     rig.agent_of(first).end(first)
     rig.ended(first)
@@ -177,7 +177,7 @@ def test_what_has_ended_before_need_not_be_waited_for(rig: Rig) -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 def test_a_target_that_is_just_leaving_is_known(rig: Rig, turns: int) -> None:
-    """In every turn between the end and the last trace in root the target is found."""
+    """The target is found in every turn between its end and its last trace in root."""
     first = rig.start("first")
     rig.agent_of(first).end(first)
     rig.turn(turns)
@@ -186,7 +186,7 @@ def test_a_target_that_is_just_leaving_is_known(rig: Rig, turns: int) -> None:
 
 
 def test_a_turn_that_is_lost_asks_again_what_became_of_a_target(rig: Rig) -> None:
-    """What was read of a target is not kept: it may end while the launch is tried again."""
+    """What was read of a target is not kept: it may end before the launch is tried again."""
     first = rig.start("first")
     rig.launch("second", after=[first])
     reader = InboxReader(rig.bucket, InlineLane())
@@ -199,7 +199,7 @@ def test_a_turn_that_is_lost_asks_again_what_became_of_a_target(rig: Rig) -> Non
 
 
 def test_an_unknown_target_is_refused_with_the_nearest(rig: Rig) -> None:
-    """A typo is told with what was probably meant; other projects' jobs are not known here."""
+    """A typo is reported with the nearest name; jobs of other projects are unknown here."""
     first = rig.start("first")
     typo = first[:-1] + ("0" if first[-1] != "0" else "1")
     assert refusal(rig, rig.launch("second", after=[typo])) == (
@@ -212,7 +212,7 @@ def test_an_unknown_target_is_refused_with_the_nearest(rig: Rig) -> None:
 
 
 def test_one_that_may_not_wait_is_refused_while_another_goes_on(rig: Rig) -> None:
-    """`when_busy="fail"` and a condition that is not met: it cannot start in this cycle."""
+    """With `when_busy="fail"` and an unmet condition, it cannot start in this cycle."""
     first = rig.start("first")
     problem = refusal(rig, rig.launch("now", after=[first], when_busy="fail"))
     assert f"waits for {first} to succeed (running)" in problem
@@ -237,7 +237,7 @@ def test_hold_release_cancel_and_update_work_while_it_waits(rig: Rig) -> None:
 
 
 def test_a_cancelled_target_is_an_end(rig: Rig) -> None:
-    """Once cancelled, jobs that wait for any end of it start; those that wait for success end."""
+    """Jobs that wait for any end of it start; those that wait for success end."""
     first = rig.submit("first", hold=True)
     any_end = rig.submit("any", after=[After(first, when="any")])
     success = rig.submit("ok", after=[first])
@@ -247,7 +247,7 @@ def test_a_cancelled_target_is_an_end(rig: Rig) -> None:
 
 
 def test_a_target_of_the_same_turn_is_waited_for_until_it_is_committed(rig: Rig) -> None:
-    """Whether it is taken at all is not known in the turn that brings it."""
+    """The turn in which it arrives does not know whether it will be accepted."""
     asked = rig.launch("first")
     ulid_end = asked[-10:].lower()
     rig.launch("second", after=[f"first-{ulid_end}"])
@@ -258,7 +258,7 @@ def test_a_target_of_the_same_turn_is_waited_for_until_it_is_committed(rig: Rig)
 
 
 def test_dependents_count_as_queued() -> None:
-    """A cap on queued jobs counts those that wait for others."""
+    """A limit on queued jobs counts those that wait for others."""
     rig = Rig(quota=QUOTA + "max_queued_per_user = 2\n")
     rig.turn(3)
     first = rig.start("first")
@@ -269,7 +269,7 @@ def test_dependents_count_as_queued() -> None:
 
 @pytest.mark.parametrize("spoilt", ["not JSON", "unknown outcome"])
 def test_a_spoilt_record_of_a_target_harms_only_jobs_that_name_it(rig: Rig, spoilt: str) -> None:
-    """The launch is refused with the key that cannot be read; everything else goes on."""
+    """The launch is refused with the key that cannot be read; everything else continues."""
     if spoilt == "not JSON":
         rig.bucket.create(layout.result("blue", "old-1"), b"{")
     else:
@@ -293,7 +293,7 @@ def test_a_launch_that_was_refused_cannot_be_waited_for(rig: Rig) -> None:
 
 
 def test_what_leaves_root_in_the_turn_in_which_its_dependent_arrives_is_known() -> None:
-    """Its final record may not have been there yet when the bucket was asked."""
+    """Its final record may not have existed yet when the bucket was read."""
     over = replace(job_records.done(), launch="pair-1")
     root = Root(epoch=1, seq=1, now=1.0, write_id="w", jobs={over.id: over})
     draft = Draft(root, 2.0)
@@ -305,7 +305,7 @@ def test_what_leaves_root_in_the_turn_in_which_its_dependent_arrives_is_known() 
 
 
 def calls(queued: int, wanted: int) -> int:
-    """The functions that it calls to refuse a launch for so many targets that do not exist."""
+    """Return the functions called to refuse a launch with that many targets that do not exist."""
     jobs = {
         name: replace(job_records.queued(), id=name, launch=name)
         for name in (f"job-{number:010}" for number in range(queued))
@@ -327,7 +327,7 @@ def test_unknown_targets_cost_the_same_whatever_waits() -> None:
 
 
 def gang(jobs: int, each: int) -> Launch:
-    """A launch of jobs that start together; each waits for so many others of its own."""
+    """Return a launch of jobs that start together; each waits for that many others of its own."""
     return Launch(
         name="gang",
         jobs=tuple(
@@ -342,7 +342,7 @@ def gang(jobs: int, each: int) -> Launch:
 
 
 def test_the_jobs_of_a_gang_share_what_they_wait_for() -> None:
-    """Each waits for what any of them does; a thousand would have a thousand copies of it."""
+    """Each waits for what any of them does; a thousand would need a thousand copies of it."""
     made = queued_jobs(gang(10, 100), project="blue", user="ann", ulid="0" * 26, at=1.0)
     assert len(made[0].after) == 1_000
     assert {id(each.after) for each in made} == {id(made[0].after)}

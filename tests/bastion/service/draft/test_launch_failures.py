@@ -1,4 +1,4 @@
-"""`on_failure` with `scope="launch"`: one job's failure is the whole launch's."""
+"""`on_failure` with `scope="launch"`: one job's failure is that of the whole launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _jobs(*names: str, h100: int = 2, **more: Any) -> tuple[Job, ...]:
 
 
 def _run(rig: Rig, asked: str) -> dict[str, str]:
-    """Job ids by name, once the first job runs."""
+    """Return job ids by name, once the first job runs."""
     rig.turn()
     ids = {rig.job(job).name: job for job in rig.answer(asked).jobs}
     rig.until(lambda: rig.phase(ids["a"]) == "running")
@@ -27,7 +27,7 @@ def _run(rig: Rig, asked: str) -> dict[str, str]:
 
 
 def test_a_failure_ends_the_launch() -> None:
-    """When a job fails for good, its running siblings are stopped and end cancelled by it."""
+    """When a job fails permanently, its running siblings are stopped and end cancelled by it."""
     rig = Rig()
     rig.turn(2)
     ids = _run(rig, rig.launch("both", jobs=_jobs("a", "b")))
@@ -53,7 +53,7 @@ def test_a_failure_keeps_waiting_siblings_from_starting() -> None:
 
 
 def test_nothing_of_a_failing_launch_is_started() -> None:
-    """A sibling that waits is not admitted, to be stopped at once, while a job still fails."""
+    """A waiting sibling is not admitted only to be stopped while a job still fails."""
     rig = Rig()
     rig.turn(2)
     jobs = _jobs("a", "b", "c", h100=8, retries=1, retry_backoff=5.0)
@@ -71,7 +71,7 @@ def test_nothing_of_a_failing_launch_is_started() -> None:
 
 @pytest.mark.parametrize("turns", [0, 1])
 def test_a_loss_takes_the_launch_along(turns: int) -> None:
-    """A machine that restarts tells of its new life and of the lost job in one turn, or in two."""
+    """A restarted machine reports its new life and the lost job in one turn, or in two."""
     rig = Rig()
     rig.turn(2)
     ids = _run(rig, rig.launch("both", jobs=_jobs("a", "b", h100=8)))
@@ -120,7 +120,7 @@ def test_a_failure_of_job_scope_is_its_own() -> None:
 def test_nothing_fails_once_the_first_replica_has_succeeded(
     kind: Literal["exited", "lost"], order: tuple[int, int], replicas: int
 ) -> None:
-    """A worker that sees its head go exits with 1, or its machine goes: no sibling is stopped."""
+    """A worker that sees its head end exits with 1, or its machine is lost: siblings continue."""
     rig = Rig()
     rig.turn(2)
     ray = replace(_jobs("a")[0], replicas=replicas, success="first")
@@ -139,7 +139,7 @@ def test_nothing_fails_once_the_first_replica_has_succeeded(
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_no_worker_is_held_once_the_first_replica_has_succeeded(order: tuple[int, int]) -> None:
-    """Its agent holds it as a failed one: it is ended, and no sibling is cancelled for it."""
+    """Its agent holds it as failed: it is ended, and no sibling is cancelled for it."""
     rig = Rig()
     rig.turn(2)
     ray = replace(_jobs("a")[0], replicas=2, success="first", hold_on_failure=60.0)

@@ -1,4 +1,4 @@
-"""What the history tells of a machine on its way."""
+"""What the history says of a machine that is being created."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NEW = Machine(name="gpu-5-0", pool="gpu", zone="a", batch="gpu-5-0", created_at=
 
 
 def news(before: Machine | None, after: Machine, now: float = 200.0) -> list[tuple[str, str]]:
-    """The news as a list."""
+    """Return the news as a list."""
     return list(machine_news(before, after, now))
 
 
 def test_each_step_is_told_with_its_time() -> None:
-    """From the request over the queue of the provider to the machine that exists."""
+    """It reports the request, the queue of the provider, and the existing machine."""
     assert news(None, NEW) == [
         ("machine asked for", "gpu-5-0 of pool gpu in zone a, in one call with batch gpu-5-0")
     ]
@@ -28,7 +28,7 @@ def test_each_step_is_told_with_its_time() -> None:
 
 
 def test_a_deletion_says_why() -> None:
-    """A machine is deleted because its agent never came, or because it was idle."""
+    """A machine is deleted because its agent never started, or because it was idle."""
     doomed = replace(NEW, phase=MachinePhase.DELETING)
     assert news(NEW, doomed, 760.0) == [
         (

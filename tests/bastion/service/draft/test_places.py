@@ -17,7 +17,7 @@ HOSTS = Where(hostnames=tuple(f"{number:0250}" for number in range(17)))
 
 
 def with_hosts(job: JobRecord) -> JobRecord:
-    """The same with 4,250 characters of host names."""
+    """Return the same with 4,250 characters of host names."""
     return replace(job, request=replace(job.request, where=HOSTS))
 
 
@@ -35,12 +35,12 @@ def with_hosts(job: JobRecord) -> JobRecord:
     ],
 )
 def test_a_job_takes_as_many_places_as_root_has_of_it(job: JobRecord, places: int) -> None:
-    """One while it waits; what is long counts until it has ended."""
+    """A waiting job takes one; long values count until it has ended."""
     assert places_of(job) == places
 
 
 def test_an_array_takes_the_places_of_the_tasks_that_root_may_have() -> None:
-    """One while tasks wait, if they are plain; else also those of some hundreds that run."""
+    """Plain waiting tasks take one; otherwise those of some hundreds that run count too."""
     tasks = Indices.parse("0-999")
     plain = ArrayRecord(each=job_records.queued(), tasks=tasks, waiting=tasks)
     assert places_of_array(plain) == 1
@@ -50,7 +50,7 @@ def test_an_array_takes_the_places_of_the_tasks_that_root_may_have() -> None:
 
 
 def test_an_array_takes_places_for_the_ranges_of_its_tasks() -> None:
-    """Root writes each range, and every other task may have been cancelled."""
+    """Root contains each range, and every other task may have been cancelled."""
     every, other = Indices.parse("0-9999"), Indices.of(range(0, 10_000, 2))
     array = ArrayRecord(each=job_records.queued(), tasks=every, waiting=every)
     split = replace(array, waiting=every - other, ended={"cancelled": other})

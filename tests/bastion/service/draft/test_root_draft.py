@@ -1,4 +1,4 @@
-"""Root in the making: numbers follow each other, and nothing is committed by half."""
+"""The next root: numbers follow each other, and nothing is committed partially."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ FOLLOW = Follow(project="blue", job="j")
 
 
 def root(**more: object) -> Root:
-    """A root with some history."""
+    """Return a root with some history."""
     given = {"epoch": 2, "seq": 7, "now": 1.0, "write_id": "old", "next_event": 10, **more}
     return Root(**given)  # type: ignore[arg-type]
 
 
 def test_a_commit_follows_the_last() -> None:
-    """The next root is numbered one more, names the last, and has the draft's time."""
+    """The next root has the next number, names the last, and has the draft's time."""
     made = Draft(root(), 5.0).finish(write_id="new", leader=None)
     assert (made.seq, made.prev_write_id, made.write_id, made.now) == (8, "old", "new", 5.0)
     assert made.epoch == 2
 
 
 def test_nothing_changed() -> None:
-    """A draft without changes asks for no commit."""
+    """A draft without changes requests no commit."""
     job = job_records.running()
     draft = Draft(root(jobs={job.id: job}, machines={"m": MACHINE}), 5.0)
     draft.put_machine(replace(MACHINE))
@@ -44,7 +44,7 @@ def test_nothing_changed() -> None:
 
 
 def test_a_machine_that_is_heard_leaves_the_jobs_as_they_are() -> None:
-    """What a commit does not change is the same object in the next root: readers go by that."""
+    """What a commit does not change is the same object in the next root; readers rely on that."""
     job = job_records.running()
     before = root(jobs={job.id: job}, machines={"m": MACHINE})
     draft = Draft(before, 5.0)
@@ -58,7 +58,7 @@ def test_a_machine_that_is_heard_leaves_the_jobs_as_they_are() -> None:
 
 
 def test_a_machine_is_told_once_in_a_turn_to_follow_a_job() -> None:
-    """Thousands who read the same logs leave one instruction in root, and no second of another."""
+    """Thousands of readers of the same logs cause one instruction in root."""
     draft = Draft(root(machines={"m": MACHINE}), 5.0)
     for _ in range(3):
         draft.instruct("m", FOLLOW)
@@ -68,7 +68,7 @@ def test_a_machine_is_told_once_in_a_turn_to_follow_a_job() -> None:
 
 
 def test_events_are_numbered_without_a_gap() -> None:
-    """New lines go on where root's ended; one told about a withdrawn job leaves no gap."""
+    """New lines continue where root's ended; one about a withdrawn job leaves no gap."""
     draft = Draft(root(events=(Event(n=9, at=0.0, what="old"),)), 5.0)
     draft.tell(what="first")
     draft.add(job_records.queued())
@@ -85,7 +85,7 @@ def test_events_are_numbered_without_a_gap() -> None:
 
 
 def test_what_is_committed_cannot_be_withdrawn() -> None:
-    """Only a job of this very turn can be refused."""
+    """Only a job of this turn can be refused."""
     job = job_records.queued()
     draft = Draft(root(jobs={job.id: job}), 5.0)
     with pytest.raises(AssertionError, match="train-1: committed"):
@@ -104,7 +104,7 @@ def test_instructions_of_a_turn_are_one_batch() -> None:
 
 
 def test_a_batch_leaves_once_it_stands() -> None:
-    """A batch that is written leaves root; one of an older life is not looked for."""
+    """A written batch leaves root; one of an older life is not looked for."""
     batches = (Batch(number=4, life=3), Batch(number=5, life=3))
     machine = replace(MACHINE, outgoing=batches)
     draft = Draft(root(machines={"m": machine}), 5.0)
@@ -115,7 +115,7 @@ def test_a_batch_leaves_once_it_stands() -> None:
 
 
 def test_a_machine_that_goes_takes_its_instructions_along() -> None:
-    """Instructions of this turn to a machine found gone in it are not committed."""
+    """Instructions of this turn to a machine that is found gone in it are not committed."""
     draft = Draft(root(machines={"m": MACHINE}), 5.0)
     draft.instruct("m", FOLLOW)
     draft.drop_machine("m")
@@ -141,14 +141,14 @@ def test_segments_are_sealed_by_number_or_age() -> None:
 
 
 def test_old_events_are_sealed_though_few() -> None:
-    """A single event does not stay in root for ever."""
+    """A single event does not stay in root forever."""
     draft = Draft(root(events=(Event(n=9, at=1.0, what="x"),)), 100.0)
     draft.seal(at_most=500, older_than=40.0)
     assert len(draft.sealed) == 1
 
 
 def test_a_first_answer_stands() -> None:
-    """An answer given by an earlier commit, or for jobs of one, is not this turn's to change."""
+    """This turn cannot change an answer by an earlier commit, or for jobs of one."""
     job = job_records.queued()
     answer = Answer(ulid="01", verb="launch", accepted=True, launch="train-1", jobs=(job.id,))
     draft = Draft(root(answers={"blue/ann/01": answer}), 5.0)

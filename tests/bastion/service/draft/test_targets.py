@@ -1,4 +1,4 @@
-"""What a request names is found without going through the queue."""
+"""What a request names is found without a scan of the queue."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.rigs import job_records
 
 
 def job(name: str, launch: str) -> JobRecord:
-    """A job that waits."""
+    """Return a waiting job."""
     return replace(job_records.queued(), id=name, launch=launch, project="blue")
 
 
 def draft_of(jobs: int) -> Draft:
-    """A draft with so many jobs, each of a launch of its own but the first two."""
+    """Return a draft with that many jobs, each in its own launch except the first two."""
     made: dict[str, JobRecord] = {}
     for number in range(jobs):
         name = f"job{number}-0123456789"
@@ -30,7 +30,7 @@ def draft_of(jobs: int) -> Draft:
 
 
 def calls(jobs: int) -> int:
-    """The functions that a look at three targets calls, in a draft that was asked before."""
+    """Return the functions called for three targets, in a draft that was used before."""
     draft = draft_of(jobs)
     targets = ("job3-0123456789", "pair-0123456789", "none-0123456789")
     targets_of(draft, "blue", targets)
@@ -40,12 +40,12 @@ def calls(jobs: int) -> int:
 
 
 def test_a_request_costs_the_same_whatever_waits() -> None:
-    """Hundreds of requests come in a turn, and ten thousand jobs may wait."""
+    """Hundreds of requests arrive in a turn, and ten thousand jobs may wait."""
     assert calls(2_000) < calls(5) + 100
 
 
 def test_a_job_that_came_or_left_in_the_turn_is_known() -> None:
-    """The jobs of a launch are those of the draft now."""
+    """The jobs of a launch are those of the current draft."""
     draft = draft_of(3)
     assert len(targets_of(draft, "blue", ("pair-0123456789",)).jobs) == 2
     draft.add(job("new-0123456789", "pair-0123456789"))

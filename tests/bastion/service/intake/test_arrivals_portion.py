@@ -1,4 +1,4 @@
-"""What one turn applies of the requests it has read: a portion that leaves the turn short."""
+"""The requests that one turn applies after reading: a portion that keeps the turn short."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rigs.leader import PACE, Rig
 
 
 def _request(user: str, number: int, jobs: int) -> ReadRequest:
-    """A cancel of `jobs` jobs."""
+    """Return a cancel of `jobs` jobs."""
     ulid = f"{number:026}"
     name = layout.parse_request(layout.request("blue", user, ulid, "cancel"))
     assert name is not None
@@ -27,19 +27,19 @@ def _request(user: str, number: int, jobs: int) -> ReadRequest:
 
 
 def _applied(requests: list[ReadRequest], *, most_jobs: int, wait: int = 0) -> list[ReadRequest]:
-    """What one turn applies, where the first `wait` requests have to wait."""
+    """Return what one turn applies if the first `wait` requests must wait."""
     waits = requests[:wait]
     return apply_portion(requests, lambda each: each not in waits, most_jobs=most_jobs)
 
 
 def test_requests_of_few_jobs_are_all_applied_in_their_order() -> None:
-    """What names no more jobs than a turn may take is one portion, in the order it came."""
+    """Requests with no more jobs than a turn may take are one portion, in order of arrival."""
     few = [_request("ann", 1, 60), _request("ann", 2, 30), _request("ben", 3, 10)]
     assert _applied(few, most_jobs=100) == few
 
 
 def test_a_flood_is_applied_in_portions_and_keeps_no_other_user_waiting() -> None:
-    """Of many requests one turn applies some, in order, and the other user's among them."""
+    """Of many requests, one turn applies some, in order, and those of the other user."""
     flood = [_request("ann", n, 100) for n in range(30)]
     other = _request("ben", 99, 900)
     assert _applied([*flood, other], most_jobs=1_000) == [flood[0], other]
@@ -47,7 +47,7 @@ def test_a_flood_is_applied_in_portions_and_keeps_no_other_user_waiting() -> Non
 
 
 def test_what_has_to_wait_takes_no_room() -> None:
-    """Requests that cannot be applied yet keep none behind them out, of their user or of others."""
+    """Requests that cannot be applied yet block no later ones, of any user."""
     flood = [_request("ann", n, 100) for n in range(30)]
     other = _request("ben", 99, 900)
     assert _applied([*flood, other], most_jobs=1_000, wait=20) == [flood[20], other]
@@ -61,13 +61,13 @@ def test_a_launch_counts_for_all_of_its_jobs() -> None:
 
 
 def test_a_request_larger_than_a_turn_is_applied() -> None:
-    """A request that names more jobs than a turn may take is one portion, not none."""
+    """A request that names more jobs than a turn may take is one portion."""
     large = [_request("ann", 1, 900), _request("ann", 2, 1)]
     assert _applied(large, most_jobs=100) == large[:1]
 
 
 def test_an_array_counts_as_one_job() -> None:
-    """An array of many tasks is one row of the state, so it takes no more room than a job."""
+    """An array of many tasks is one row of the state, so it takes as much room as a job."""
     job = Job(processes=[Process(["true"])])
     body = LaunchRequest(launch=Launch(name="sweep", jobs=(job,), array=Array("0-9999")))
     array = ReadRequest(waiting=_request("ann", 1, 1).waiting, body=body)
@@ -76,7 +76,7 @@ def test_an_array_counts_as_one_job() -> None:
 
 
 def test_a_flood_of_launches_is_taken_in_over_several_commits() -> None:
-    """A turn takes in no more jobs than its pace says, and the next ones take all the others."""
+    """A turn takes in no more jobs than its pace allows, and the next turns take the others."""
     rig = Rig(pace=replace(PACE, turn_jobs=40))
     rig.turn(3)
     jobs = tuple(Job(name=f"j{n}", processes=[Process(["true"])]) for n in range(10))
@@ -89,7 +89,7 @@ def test_a_flood_of_launches_is_taken_in_over_several_commits() -> None:
 
 
 def test_a_job_that_ends_while_its_cancel_waits_is_told_to_have_ended() -> None:
-    """A cancel that a full turn leaves over tells of its job what is true when it is applied."""
+    """A cancel that a full turn leaves over reports the job's state when it is applied."""
     rig = Rig(pace=replace(PACE, turn_jobs=1))
     job = rig.submit()
     rig.until_attempt(job, 1)

@@ -53,7 +53,7 @@ READY = Machine(
 
 
 def draft(machine: Machine = READY) -> Draft:
-    """A draft of a root with one machine and one starting job."""
+    """Return a draft of a root with one machine and one starting job."""
     job = job_records.starting()
     root = Root(
         epoch=1, seq=1, now=1.0, write_id="w", jobs={job.id: job}, machines={MACHINE: machine}
@@ -62,19 +62,19 @@ def draft(machine: Machine = READY) -> Draft:
 
 
 def ring(made: Draft, *facts: Fact, life: int = 2, number: int = 5, machine: str = MACHINE) -> None:
-    """A bell with `facts`, which are true: what it says of ends and lives stands."""
+    """Ring with true `facts`: their ends and lives exist in the bucket."""
     apply_bell(made, rung(machine, life, number), Bell(facts=facts), proof=true(facts), pools=POOLS)
 
 
 def rung(machine: str, life: int, number: int) -> Ringing:
-    """Which bell it is."""
+    """Return which bell it is."""
     key = layout.bell(machine, life, number)
     entry = Entry(key=key, version=Version("v"), size=1, modified_at=0.0)
     return Ringing(entry=entry, machine=machine, life=life, number=number)
 
 
 def true(facts: tuple[Fact, ...]) -> Proof:
-    """What stands when all that `facts` tell is true."""
+    """Return the bucket's contents if everything that `facts` say is true."""
     ends: dict[HostFact, End] = {}
     for fact in facts:
         if isinstance(fact, Ended):
@@ -83,7 +83,7 @@ def true(facts: tuple[Fact, ...]) -> Proof:
 
 
 def test_a_bell_is_applied_once() -> None:
-    """A bell whose number was applied, or any before it, means nothing."""
+    """A bell with an applied number, or an earlier one, has no effect."""
     made = draft()
     ring(made, Started(of=OF), number=4)
     assert made.jobs["train-1"].phase.value == "starting"
@@ -94,7 +94,7 @@ def test_a_bell_is_applied_once() -> None:
 
 
 def test_an_old_life_is_not_heard() -> None:
-    """A bell of a keeper life before the machine's means nothing."""
+    """A bell of a keeper life before the machine's has no effect."""
     made = draft()
     ring(made, Started(of=OF), life=1, number=99)
     assert made.jobs["train-1"].phase.value == "starting"
@@ -102,14 +102,14 @@ def test_an_old_life_is_not_heard() -> None:
 
 
 def test_an_unknown_machine_is_not_heard() -> None:
-    """A bell of a machine that is not in root means nothing."""
+    """A bell of a machine that is not in root has no effect."""
     made = draft()
     ring(made, HELLO, Started(of=OF), machine="stranger")
     assert not made.is_changed
 
 
 def test_an_attempt_that_is_over_is_not_touched() -> None:
-    """A fact about another nonce, project, job or host than the current attempt's is ignored."""
+    """A fact with another nonce, project, job or host than the current attempt's is ignored."""
     made = draft()
     for of in (
         replace(OF, nonce="old"),
@@ -128,7 +128,7 @@ def test_an_attempt_that_is_over_is_not_touched() -> None:
 
 
 def test_negative_places_are_no_places() -> None:
-    """A replica or host below zero names none, not the last."""
+    """A replica or host below zero means none, not the last one."""
     made = draft()
     for number, of in enumerate((replace(OF, replica=-1), replace(OF, host=-1)), start=5):
         ring(made, Ended(of=of, end=End(kind="lost")), number=number)
@@ -136,7 +136,7 @@ def test_negative_places_are_no_places() -> None:
 
 
 def test_facts_of_one_bell_come_in_order() -> None:
-    """Claimed, started, ended, drained in one bell is a whole life."""
+    """Claimed, started, ended and drained in one bell are a whole life."""
     made = draft()
     claim = Claim(machine=MACHINE, life=2)
     end = End(kind="exited", codes=(0,))
@@ -149,7 +149,7 @@ def test_facts_of_one_bell_come_in_order() -> None:
 
 
 def test_a_fact_that_cannot_happen_any_more_is_ignored() -> None:
-    """A late fact about a job in a phase that knows it not changes nothing."""
+    """A late fact about a job in a phase that does not allow it changes nothing."""
     made = draft()
     end = End(kind="exited", codes=(0,))
     ring(made, Ended(of=OF, end=end), Started(of=OF), Ended(of=OF, end=End(kind="lost")))
@@ -160,7 +160,7 @@ def test_a_fact_that_cannot_happen_any_more_is_ignored() -> None:
 
 @pytest.mark.parametrize("phase", [MachinePhase.CREATING, MachinePhase.SILENT])
 def test_a_hello_makes_a_machine_ready(phase: MachinePhase) -> None:
-    """A machine that greets is ready, with what its agent says it has; labels are added."""
+    """A machine that greets is ready, with what its agent reports; labels are added."""
     made = draft(replace(READY, phase=phase, life=0, last_bell=-1))
     ring(made, HELLO, life=1, number=0)
     machine = made.machines[MACHINE]
@@ -171,7 +171,7 @@ def test_a_hello_makes_a_machine_ready(phase: MachinePhase) -> None:
 
 
 def test_a_new_life_begins_anew() -> None:
-    """A new keeper life starts its instructions at one; those for the old life are dropped."""
+    """A new keeper life's instructions start at one; those for the old life are dropped."""
     batches = (Batch(number=9, life=2),)
     made = draft(replace(READY, batches=9, outgoing=batches))
     ring(made, HELLO, life=3, number=0)
@@ -180,7 +180,7 @@ def test_a_new_life_begins_anew() -> None:
 
 
 def test_the_same_life_may_greet_again() -> None:
-    """A restarted agent that found its keeper alive changes nothing but when it was heard."""
+    """A restarted agent that finds its keeper alive only changes when it was last heard."""
     batches = (Batch(number=9, life=2),)
     made = draft(replace(READY, batches=9, outgoing=batches))
     ring(made, HELLO)
@@ -188,7 +188,7 @@ def test_the_same_life_may_greet_again() -> None:
 
 
 def test_a_machine_may_say_what_it_has_become() -> None:
-    """Labels of a living machine are what it said last; its batches stay."""
+    """The labels of a living machine are its latest ones; its batches stay."""
     batches = (Batch(number=9, life=2),)
     made = draft(replace(READY, batches=9, outgoing=batches, labels={"containers": "true"}))
     ring(made, replace(HELLO, labels={"containers": "no"}))
@@ -197,14 +197,14 @@ def test_a_machine_may_say_what_it_has_become() -> None:
 
 
 def test_deleting_never_goes_back() -> None:
-    """A machine that is being deleted and greets is being deleted."""
+    """A machine that greets while it is being deleted is still being deleted."""
     made = draft(replace(READY, phase=MachinePhase.DELETING))
     ring(made, HELLO, life=3, number=0)
     assert made.machines[MACHINE].phase is MachinePhase.DELETING
 
 
 def test_health_is_what_was_told_last() -> None:
-    """Bad devices are the scheduler's to know, and are well again when none is told."""
+    """The scheduler learns of bad devices, and that they are healthy when none is reported."""
     made = draft()
     ring(made, Health(bad_devices={"h100": (3,), "tpu": ()}, text="XID 79 on 3"))
     assert made.machines[MACHINE].bad_devices == {"h100": (3,)}

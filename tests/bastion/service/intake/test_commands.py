@@ -1,4 +1,4 @@
-"""Commands that users run beside their jobs: which users may, where, and what is told."""
+"""Commands that users run beside their jobs: who may, where, and what is recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.rigs.leader import Rig
 
 
 def asked(rig: Rig, job: str, *argv: str, user: str = "ann", **of: Any) -> str:
-    """What the bastion answers to a command: why not, or nothing."""
+    """Return why the bastion refuses a command; empty if it accepts it."""
     request = rig.ask(user, "blue", "exec", ExecRequest(job=job, argv=argv or ("true",), **of))
     rig.turn()
     answer = rig.answer(request, user=user)
@@ -25,7 +25,7 @@ def asked(rig: Rig, job: str, *argv: str, user: str = "ann", **of: Any) -> str:
 
 
 def test_a_command_goes_to_the_machine_of_its_host() -> None:
-    """The instruction names the host's attempt and the request, and history tells of it."""
+    """The instruction names the host's attempt and the request, and the history records it."""
     rig = Rig()
     job = rig.start()
     request = rig.ask("ann", "blue", "exec", ExecRequest(job=job, argv=("nvidia-smi", "-L")))
@@ -49,7 +49,7 @@ def test_only_its_owner_may_run_a_command_beside_a_job() -> None:
 
 
 def test_what_does_not_run_takes_no_command() -> None:
-    """A job that waits, has ended or is unknown, and a replica that is none, are told apart."""
+    """A job that waits, has ended or is unknown, and an unknown replica, have separate errors."""
     rig = Rig()
     job = rig.start()
     assert asked(rig, job, replica=1) == (f"{job} has no replica 1; it has 1, counted from 0")
@@ -73,13 +73,13 @@ def test_what_does_not_run_takes_no_command() -> None:
     ],
 )
 def test_a_command_that_cannot_be_is_refused(fields: dict[str, Any], problem: str) -> None:
-    """A request is checked when it is made, with every number and text bounded."""
+    """A request is checked when it is made; every number and text has bounds."""
     with pytest.raises(SpecError, match=problem):
         ExecRequest(job="j", **fields)
 
 
 def test_a_long_command_is_an_object_of_its_own() -> None:
-    """Root holds its digest alone; the object is there before the instruction is."""
+    """Root holds only its digest; the object exists before the instruction does."""
     rig = Rig()
     job = rig.start()
     line = "echo " + "x" * 5000
@@ -96,7 +96,7 @@ def test_a_long_command_is_an_object_of_its_own() -> None:
 
 
 def test_a_flood_of_commands_leaves_root_small() -> None:
-    """Two hundred of the longest add a few hundred bytes each while their machine is told."""
+    """Two hundred of the longest add a few hundred bytes each until their machine is told."""
     rig = Rig()
     job = rig.start()
     size = len(encode(rig.root))
@@ -107,7 +107,7 @@ def test_a_flood_of_commands_leaves_root_small() -> None:
 
 
 def test_a_turn_without_the_arguments_is_not_committed() -> None:
-    """The store refuses the object: no instruction names it, and the next turn tries again."""
+    """If the store refuses the object, no instruction names it, and the next turn tries again."""
     refuses: list[str] = []
     rig = Rig(spoil=lambda store: FaultyStore(store, lambda _, key: _fault(refuses, key)))
     job = rig.start()

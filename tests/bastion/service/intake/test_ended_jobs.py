@@ -13,11 +13,11 @@ from bastion.store.port import READ_LIMIT_BYTES
 from tests.rigs.leader import Rig
 
 MOST_READS = 3 * LAUNCH_LOOKS + 50
-"""Of one turn: a result, a spec and a look at the jobs of the launch itself, and what else is."""
+"""Reads per turn: a result, a spec and a look at the launch's own jobs, and the rest."""
 
 
 class Counted(MemoryStore):
-    """Counts what is read."""
+    """Counts reads."""
 
     reads = 0
 
@@ -30,7 +30,7 @@ class Counted(MemoryStore):
 
 
 def made() -> tuple[Rig, Counted]:
-    """A bastion with machines, and its bucket."""
+    """Return a bastion with machines, and its bucket."""
     rig = Rig()
     bucket = Counted(rig.clock.wall)
     bucket.__dict__.update(rig.bucket.__dict__)
@@ -42,7 +42,7 @@ def made() -> tuple[Rig, Counted]:
 
 
 def many(number: int, *after: After | str) -> tuple[Job, ...]:
-    """So many jobs of one launch, each of which waits for all of `after`."""
+    """Return that many jobs of one launch, each of which waits for all of `after`."""
     process = Process(["true"], resources=Resources(h100=1))
     return tuple(
         Job(name=f"j{n}", processes=(process,), after=after, hold=not after) for n in range(number)
@@ -50,7 +50,7 @@ def many(number: int, *after: After | str) -> tuple[Job, ...]:
 
 
 def ended(rig: Rig, number: int) -> tuple[str, tuple[str, ...]]:
-    """A launch of so many jobs that were cancelled and have left root, and its jobs."""
+    """Return a launch of that many jobs that were cancelled and have left root, and its jobs."""
     asked = rig.launch("old", jobs=many(number), together=False)
     answered(rig, asked)
     answer = rig.answer(asked)
@@ -61,7 +61,7 @@ def ended(rig: Rig, number: int) -> tuple[str, tuple[str, ...]]:
 
 
 def answered(rig: Rig, asked: str) -> int:
-    """Turn until a request is answered; the most reads of a turn."""
+    """Take turns until a request is answered; return the most reads of a turn."""
     bucket = rig.bucket
     assert isinstance(bucket, Counted)
     most = 0
@@ -77,7 +77,7 @@ def answered(rig: Rig, asked: str) -> int:
 
 
 def test_a_turn_that_looks_up_a_part_is_followed_by_the_next_at_once() -> None:
-    """A large launch is not answered some polls later, though nothing of it is committed yet."""
+    """A large launch is answered without extra polls, although nothing is committed yet."""
     rig, _ = made()
     assert not rig.leader.turn()
     asked = rig.launch("large", jobs=many(2 * LAUNCH_LOOKS + 1), together=False)
@@ -104,7 +104,7 @@ def test_a_launch_that_waits_for_thousands_holds_up_no_turn() -> None:
 
 
 def test_a_launch_of_hundreds_that_has_ended_is_known_in_some_turns() -> None:
-    """How each of its jobs ended is asked, some in a turn."""
+    """The outcome of each of its jobs is read, some in each turn."""
     rig, _ = made()
     launch, jobs = ended(rig, 250)
     asked = rig.launch("next", after=[After(launch, when="any")], h100=1)
@@ -139,7 +139,7 @@ def test_what_ends_while_others_are_looked_up_is_known() -> None:
 
 
 def test_a_verb_on_launches_that_have_ended_asks_for_one_job_of_each() -> None:
-    """All jobs of a launch have final records when it is not in root any more."""
+    """All jobs of a launch have final records when it is no longer in root."""
     rig, bucket = made()
     launch, _ = ended(rig, 250)
     before = bucket.reads

@@ -1,4 +1,4 @@
-"""What one turn reads, though some of it cannot be read."""
+"""What one turn reads when some of it cannot be read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.rigs.wrapped import Wrapped
 
 
 class Box:
-    """An inbox of which some keys cannot be read."""
+    """An inbox in which some keys cannot be read."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -43,7 +43,7 @@ class Box:
         return Fault.BEFORE if operation in ("read", "list") and key in self.bad else None
 
     def ask(self, user: str, verb: str = "follow", targets: tuple[str, ...] = ("j",)) -> str:
-        """A request; its key."""
+        """Put a request; return its key."""
         self.asked += 1
         random = self.asked.to_bytes(10)
         key = layout.request("p", user, ulid.make(self.clock.wall(), random), verb)
@@ -51,13 +51,13 @@ class Box:
         return key
 
     def ring(self, machine: str, number: int) -> str:
-        """A bell; its key."""
+        """Put a bell; return its key."""
         key = layout.bell(machine, 1, number)
         self.store.create(key, encode(Bell(facts=(Heartbeat(),))))
         return key
 
     def read(self) -> InboxBatch:
-        """One turn's reading."""
+        """Return what one turn reads."""
         return self.reader.read(skip=lambda _: False, is_active=lambda _: False)
 
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_waits() -> None:
 
 
 def test_every_bell_that_is_listed_is_told_of() -> None:
-    """A machine whose bells cannot be read has rung all the same."""
+    """A machine whose bells cannot be read has rung nevertheless."""
     box = Box()
     box.bad.add(box.ring("own-1-0", 0))
     box.ring("own-1-1", 0)
@@ -84,7 +84,7 @@ def test_every_bell_that_is_listed_is_told_of() -> None:
 
 
 def test_a_machines_bells_keep_their_order() -> None:
-    """After a bell that cannot be read no later one of its machine is heard; others are."""
+    """After a bell that cannot be read, no later bell of its machine is applied; others are."""
     box = Box()
     bells = [box.ring("a", number) for number in range(3)]
     box.ring("b", 0)
@@ -94,7 +94,7 @@ def test_a_machines_bells_keep_their_order() -> None:
 
 
 def test_what_cannot_be_read_ends_no_turn() -> None:
-    """Objects that a store lists and does not give are told and left, all of them here."""
+    """Objects that a store lists but does not return are reported and left, even if all are."""
     box = Box()
     box.bad = {box.ask("ann"), box.ring("a", 0)}
     found = box.read()
@@ -103,7 +103,7 @@ def test_what_cannot_be_read_ends_no_turn() -> None:
 
 
 def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
-    """Where the store does not list, nothing is known of the inbox, and StoreError says so."""
+    """If the store does not list, nothing is known of the inbox, and StoreError says so."""
     box = Box()
     box.bad.add(layout.INBOX)
     with pytest.raises(StoreError):
@@ -111,7 +111,7 @@ def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
 
 
 def test_what_is_refused_for_good_is_given_up() -> None:
-    """An object that is refused in three turns in a row is handed on as unreadable, no sooner."""
+    """An object that is refused in three consecutive turns is passed on as unreadable."""
     box = Box()
     request, bell = box.ask("ann"), box.ring("a", 0)
     box.refused = {request, bell}
@@ -124,7 +124,7 @@ def test_what_is_refused_for_good_is_given_up() -> None:
 
 
 def test_a_refusal_of_everything_gives_nothing_up() -> None:
-    """Where the store refuses every read, it is rights that are missing, and no object is bad."""
+    """If the store refuses every read, permissions are missing, and no object is bad."""
     box = Box()
     box.refused = {box.ask("ann"), box.ring("a", 0), layout.QUOTA}
     for _ in range(2 * REFUSED_TURNS):
@@ -132,7 +132,7 @@ def test_a_refusal_of_everything_gives_nothing_up() -> None:
 
 
 def test_a_fault_that_passes_gives_nothing_up() -> None:
-    """An object that fails for some turns, and is then read, is as good as any."""
+    """An object that fails for some turns, and is then read, is treated normally."""
     box = Box()
     box.bad = {box.ask("ann")}
     for _ in range(10 * REFUSED_TURNS):
@@ -142,7 +142,7 @@ def test_a_fault_that_passes_gives_nothing_up() -> None:
 
 
 def test_a_request_that_is_refused_is_not_read() -> None:
-    """What is refused whatever it says is refused by its name, without a look at its body."""
+    """What is refused whatever it says is refused by its name, without reading its body."""
     box = Box()
     key = box.ask("eve", verb="cancel")
     box.bad.add(key)
@@ -153,7 +153,7 @@ def test_a_request_that_is_refused_is_not_read() -> None:
 
 
 def test_many_requests_of_one_user_delay_no_other() -> None:
-    """Behind a thousand requests of one user another's is read in the same turn."""
+    """Another user's request behind a thousand of one user is read in the same turn."""
     box = Box()
     for _ in range(1_000):
         box.ask("ann", verb="cancel")
@@ -164,7 +164,7 @@ def test_many_requests_of_one_user_delay_no_other() -> None:
 
 
 def test_unforeseen_looks_count_against_the_user_in_the_next_turns() -> None:
-    """A user whose requests cost many looks is read less of in the next turns, others are not."""
+    """Fewer requests of such a user are read in the next turns; others are not affected."""
     box = Box()
     for _ in range(10):
         box.ask("ann", verb="cancel", targets=tuple(f"j-{n}" for n in range(500)))
@@ -176,7 +176,7 @@ def test_unforeseen_looks_count_against_the_user_in_the_next_turns() -> None:
         assert "ben" in users
         counts.append(box.spoilt.counts["read"] - before)
     assert users == {"ann", "ben"}
-    assert sum(counts) < 10 * 500 * 3 + 100  # each target is looked for once
+    assert sum(counts) < 10 * 500 * 3 + 100  # each target is looked up once
     assert max(counts) <= 10 * OWNER_READS * 3 + 100
 
 
@@ -230,7 +230,7 @@ def test_large_launches_that_are_looked_up_keep_no_small_request_waiting() -> No
 
 
 def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
-    """A request that is read as more bytes than were listed is refused, and the rest is heard."""
+    """A request with more bytes than listed is refused, and the rest is read."""
     box = Box()
     box.ask("ben")
     key = box.ask("ann")
@@ -257,7 +257,7 @@ def test_a_body_is_read_once() -> None:
 
 
 def test_what_vanished_is_nothing() -> None:
-    """An object that another leader deleted after the list is passed over."""
+    """An object that another leader deleted after the list is skipped."""
     box = Box()
     key = box.ask("ann")
     box.ring("a", 0)

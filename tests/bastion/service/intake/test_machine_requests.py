@@ -1,4 +1,4 @@
-"""Admins cordon, uncordon and drain machines; no other user can, and the reason is shown to all."""
+"""Only admins can cordon, uncordon and drain machines, and the reason is visible to all."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ TWO = ONE.replace("= 1", "= 2")
 
 
 def begun(config: str = ONE) -> tuple[Rig, str]:
-    """A rig with its machines ready, and the name of the first."""
+    """Return a rig with its machines ready, and the name of the first."""
     rig = Rig(config=config)
     rig.until(lambda: all(m.life for m in rig.root.machines.values()) and bool(rig.root.machines))
     return rig, min(rig.root.machines)
 
 
 def begun_now(config: str = ONE) -> tuple[Rig, str]:
-    """As `begun`, with agents of this Bastion, which promise heartbeats."""
+    """Return `begun` with agents of this Bastion, which promise heartbeats."""
     rig, name = begun(config)
     for agent in rig.agents.values():
         agent.heartbeat_s = 300.0
@@ -52,7 +52,7 @@ def begun_now(config: str = ONE) -> tuple[Rig, str]:
 
 
 def asked(rig: Rig, verb: str, body: Body, *, project: str = layout.ADMIN) -> str:
-    """What the bastion answers to root's request: why not, or nothing."""
+    """Return why the bastion refuses root's request; empty if it accepts it."""
     request = rig.ask("root", project, verb, body)
     rig.turn()
     answer = rig.answer(request, user="root", project=project)
@@ -60,12 +60,12 @@ def asked(rig: Rig, verb: str, body: Body, *, project: str = layout.ADMIN) -> st
 
 
 def told(rig: Rig, what: str) -> list[str]:
-    """The texts of an event in the history."""
+    """Return the texts of an event in the history."""
     return [event.text for event in rig.history() if event.what == what]
 
 
 def test_a_cordon_keeps_new_jobs_away_and_says_why() -> None:
-    """A waiting job names the machine, the reason and the admin; uncordoned, it starts."""
+    """A waiting job names the machine, the reason and the admin; after uncordon, it starts."""
     rig, name = begun()
     running = rig.start("first", h100=4)
     assert asked(rig, "cordon", MachinesRequest(machines=(name,), reason="new driver")) == ""
@@ -82,7 +82,7 @@ def test_a_cordon_keeps_new_jobs_away_and_says_why() -> None:
 
 
 def test_a_drain_lets_jobs_end_and_tells_when_they_have() -> None:
-    """Without a deadline nothing is stopped; what waits is told of the machine's drain."""
+    """Without a deadline nothing is stopped; waiting jobs see the machine's drain."""
     rig, name = begun()
     job = rig.start("long", h100=4)
     assert asked(rig, "drain", DrainRequest(machines=(name,))) == ""
@@ -104,7 +104,7 @@ def test_a_drain_lets_jobs_end_and_tells_when_they_have() -> None:
 
 
 def test_a_drain_with_a_deadline_preempts_what_still_runs_then() -> None:
-    """Before it the job runs; at it the job gets its notice, and goes on elsewhere."""
+    """The job runs until the deadline; then it gets its notice, and continues elsewhere."""
     rig, name = begun(TWO)
     job = rig.start("long", h100=4)
     name = rig.agent_of(job).name
@@ -122,7 +122,7 @@ def test_a_drain_with_a_deadline_preempts_what_still_runs_then() -> None:
 
 
 def test_a_second_drain_keeps_what_it_does_not_say() -> None:
-    """Waiting again for a drain changes neither its reason nor its deadline."""
+    """A second drain changes neither the reason nor the deadline of the first."""
     rig, name = begun()
     rig.start("long", h100=4)
     asked(rig, "drain", DrainRequest(machines=(name,), reason="kernel", deadline_s=600.0))
@@ -135,7 +135,7 @@ def test_a_second_drain_keeps_what_it_does_not_say() -> None:
 
 
 def test_a_cordon_keeps_why_a_machine_is_drained() -> None:
-    """What a cordon or a drain says is added to the reason of a drain, and takes nothing away."""
+    """What a cordon or a drain says is added to the reason of a drain, and removes nothing."""
     rig, name = begun()
     rig.start("long", h100=4)
     asked(rig, "drain", DrainRequest(machines=(name,), reason="kernel", deadline_s=600.0))
@@ -149,7 +149,7 @@ def test_a_cordon_keeps_why_a_machine_is_drained() -> None:
 
 
 def test_what_says_nothing_keeps_why_a_machine_is_cordoned() -> None:
-    """A drain of a cordoned machine, too, has no other reason than the machine had."""
+    """A drain of a cordoned machine also keeps the machine's reason."""
     rig, name = begun()
     asked(rig, "cordon", MachinesRequest(machines=(name,), reason="fan"))
     asked(rig, "cordon", MachinesRequest(machines=(name,)))
@@ -160,7 +160,7 @@ def test_what_says_nothing_keeps_why_a_machine_is_cordoned() -> None:
 
 
 def test_only_the_inbox_of_admins_changes_machines() -> None:
-    """The same request in a project's inbox is refused, and a project's verb in the admins'."""
+    """It is refused in a project's inbox, and so is a project's verb in the admins' inbox."""
     rig, name = begun()
     body = MachinesRequest(machines=(name,))
     problem = asked(rig, "cordon", body, project="blue")
@@ -171,7 +171,7 @@ def test_only_the_inbox_of_admins_changes_machines() -> None:
 
 
 def test_every_wrong_name_is_told_and_nothing_is_changed() -> None:
-    """A typo beside a right name cordons neither."""
+    """A typo beside a correct name cordons neither."""
     rig, name = begun()
     problem = asked(rig, "cordon", MachinesRequest(machines=(name, "gpu-77-1")))
     assert problem.startswith("gpu-77-1: no such machine, ")
@@ -180,7 +180,7 @@ def test_every_wrong_name_is_told_and_nothing_is_changed() -> None:
 
 
 def test_machines_are_cordoned_without_a_quota_file() -> None:
-    """A machine must be kept from use also while the quota file is broken."""
+    """An admin must be able to close a machine even while the quota file is broken."""
     rig, name = begun()
     rig.put(layout.QUOTA, "broken = [")
     rig.turn(3, seconds=60.0)
@@ -205,7 +205,7 @@ def test_a_request_out_of_bounds_cannot_be_made(fields: dict[str, Any], problem:
 
 
 def test_a_burn_keeps_jobs_away_until_it_is_over() -> None:
-    """The agent is told of it with the pool's own load; jobs start when all was well."""
+    """The agent gets the pool's own load; jobs start if the result was good."""
     rig, name = begun_now(ONE + 'health = { burn = "dcgmi diag -r 1" }\n')
     request = rig.ask("root", layout.ADMIN, "check", CheckRequest(machine=name, by="burn"))
     rig.turn(2)
@@ -222,7 +222,7 @@ def test_a_burn_keeps_jobs_away_until_it_is_over() -> None:
 
 
 def test_a_machine_that_does_not_bear_its_load_is_cordoned() -> None:
-    """The reason is the load's last line; a hello that finds something only tells it."""
+    """The reason is the load's last line; a greeting with a finding only reports it."""
     rig, name = begun_now()
     asked(rig, "check", CheckRequest(machine=name, by="burn"))
     rig.agents[name].ring(Checked(id="U", by="hello", problem="it has 7 GPUs"))
@@ -235,7 +235,7 @@ def test_a_machine_that_does_not_bear_its_load_is_cordoned() -> None:
 
 
 def test_what_an_agent_told_outlasts_a_check() -> None:
-    """A load says nothing about a full disk, nor about the burn before the greeting."""
+    """A load says nothing about a full disk, or about the burn before the greeting."""
     rig, name = begun_now()
     rig.agents[name].ring(Health(unwell="its disk is full"))
     rig.turn(2)
@@ -261,7 +261,7 @@ def test_an_agent_that_is_well_does_not_end_a_check() -> None:
 
 
 def test_a_burn_that_is_never_told_of_ends_all_the_same() -> None:
-    """Its agent died: the machine takes jobs again after the longest time a load can take."""
+    """If its agent died, the machine takes jobs again after the longest possible load."""
     rig, name = begun_now()
     rig.agents[name].is_deaf = True
     asked(rig, "check", CheckRequest(machine=name, by="burn"))
@@ -272,7 +272,7 @@ def test_a_burn_that_is_never_told_of_ends_all_the_same() -> None:
 
 
 def test_nothing_is_loaded_where_a_job_runs() -> None:
-    """A burn is refused there, with the job's name; a hello is not."""
+    """A burn is refused there, with the job's name; a greeting is not."""
     rig, name = begun_now()
     job = rig.start("train", h100=1)
     problem = asked(rig, "check", CheckRequest(machine=name, by="burn"))
@@ -281,7 +281,7 @@ def test_nothing_is_loaded_where_a_job_runs() -> None:
 
 
 def test_a_machine_without_an_agent_is_not_checked() -> None:
-    """It could not answer: the admin is told at once."""
+    """It could not answer: the admin is told immediately."""
     rig = Rig(config=ONE)
     rig.are_agents_up = False
     rig.turn(3)
@@ -290,7 +290,7 @@ def test_a_machine_without_an_agent_is_not_checked() -> None:
 
 
 def test_an_older_agent_is_not_told_of_a_check() -> None:
-    """It would step over all of its batch, also a stop of its job: the admin is told instead."""
+    """It would skip its whole batch, even a stop of its job: the admin is told instead."""
     rig, name = begun()
     job = rig.start("train", h100=1)
     problem = asked(rig, "check", CheckRequest(machine=name))
@@ -309,7 +309,7 @@ idle_timeout = "1m"
 
 
 def test_a_pool_is_kept_warm_for_a_while() -> None:
-    """Machines are made at once, stay over the pool's idle time, and go when the time is over."""
+    """Machines are created immediately, outlast the pool's idle time, and go when time is up."""
     rig = Rig(config=ELASTIC)
     rig.turn(2)
     assert not rig.root.machines
@@ -331,7 +331,7 @@ def test_a_pool_is_kept_warm_for_a_while() -> None:
 
 
 def test_a_bastion_that_takes_over_keeps_a_pool_warm() -> None:
-    """The wish is in root, not in memory."""
+    """The request is in root, not in memory."""
     rig = Rig(config=ELASTIC)
     rig.turn(2)
     asked(rig, "warm", WarmRequest(pool="gpu", machines=1))
@@ -341,7 +341,7 @@ def test_a_bastion_that_takes_over_keeps_a_pool_warm() -> None:
 
 
 def test_zero_ends_what_is_kept_warm() -> None:
-    """The idle machines go after the pool's own idle time."""
+    """The idle machines are deleted after the pool's own idle time."""
     rig = Rig(config=ELASTIC)
     rig.turn(2)
     asked(rig, "warm", WarmRequest(pool="gpu", machines=1))
@@ -353,7 +353,7 @@ def test_zero_ends_what_is_kept_warm() -> None:
 
 
 def test_more_than_a_pool_may_have_is_refused() -> None:
-    """So is a pool that does not exist."""
+    """A pool that does not exist is refused too."""
     rig = Rig(config=ELASTIC)
     rig.turn(2)
     problem = asked(rig, "warm", WarmRequest(pool="gpu", machines=4))

@@ -1,4 +1,4 @@
-"""Which users may cancel, hold and update which jobs."""
+"""Which users can cancel, hold and update which jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ admins = ["ben"]
 
 
 def asked(rig: Rig, verb: str, job: str, user: str) -> tuple[str, ...]:
-    """The problems of a request; none when it was accepted."""
+    """Return the problems of a request; none if it was accepted."""
     if verb == "update":
         body = UpdateRequest(targets=(job,), priority=1)
         request = rig.ask(user, "blue", verb, body)
@@ -27,7 +27,7 @@ def asked(rig: Rig, verb: str, job: str, user: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("verb", ["cancel", "hold"])
 def test_members_stop_each_other_until_there_are_admins(verb: str) -> None:
-    """A team of friends needs no admins; with them, what is not yours is theirs to stop."""
+    """A team of friends needs no admins; if it has some, only they can stop others' jobs."""
     rig = Rig()
     first, second = rig.submit("first", h100=8, replicas=2), rig.submit("second", h100=8)
     assert asked(rig, verb, second, "ben") == ()
@@ -42,7 +42,7 @@ def test_members_stop_each_other_until_there_are_admins(verb: str) -> None:
 
 
 def test_only_the_owner_and_admins_update() -> None:
-    """A priority is a claim on others' time, also where a project names no admins."""
+    """A priority affects others' waiting time, even if a project names no admins."""
     rig = Rig(quota=QUOTA.replace('["ann", "ben"]', '["ann", "ben", "dan"]') + ADMINS)
     rig.start("first", h100=8, replicas=2)
     job = rig.submit("second", h100=8)
@@ -54,7 +54,7 @@ def test_only_the_owner_and_admins_update() -> None:
 
 
 def test_a_removed_member_may_cancel_their_own_jobs() -> None:
-    """What runs goes on charged to the project, so its owner must be able to stop it."""
+    """Running jobs are charged to the project, so their owner must be able to stop them."""
     rig = Rig()
     mine, other = rig.start("mine", h100=1), rig.start("other", h100=1)
     rig.put(layout.QUOTA, QUOTA.replace('["ann", "ben"]', '["ben"]'))

@@ -1,4 +1,4 @@
-"""What a launch is refused for, and gets, by the limits of the quota file."""
+"""Refusals and defaults of a launch by the limits of the quota file."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ DAY_S = 86400.0
 
 
 def job(name: str = "main", *, h100: int = 1, **fields: Any) -> Job:
-    """A job of one process."""
+    """Return a job of one process."""
     process = Process(["true"], resources=Resources(**({"h100": h100} if h100 else {})))
     return Job(name=name, processes=(process,), **fields)
 
 
 def problems(rig: Rig, *jobs: Job, user: str = "ann", project: str = "blue") -> tuple[str, ...]:
-    """Why a launch of `jobs` is refused."""
+    """Return why a launch of `jobs` is refused."""
     asked = rig.launch(jobs=jobs, user=user, project=project)
     rig.turn()
     answer = rig.answer(asked, user=user, project=project)
@@ -53,7 +53,7 @@ def problems(rig: Rig, *jobs: Job, user: str = "ann", project: str = "blue") -> 
 def test_a_job_without_a_limit_gets_the_default(
     user: str, asked: str | None, limit_s: float, told_s: float | None
 ) -> None:
-    """The default of its user; the agents are told what the spec does not say."""
+    """It is the default of its user; the agents are told what the spec does not say."""
     rig = Rig(quota=LIMITS)
     name = rig.submit("one", user=user, jobs=(job(max_runtime=asked),))
     found = rig.root.jobs[name]
@@ -62,7 +62,7 @@ def test_a_job_without_a_limit_gets_the_default(
 
 
 def test_a_job_of_a_project_without_limits_stays_as_it_is() -> None:
-    """No limit is made up."""
+    """No limit is added."""
     rig = Rig(quota=LIMITS)
     name = rig.submit("one", user="cat", project="red")
     assert rig.root.jobs[name].request.max_runtime_s is None
@@ -70,7 +70,7 @@ def test_a_job_of_a_project_without_limits_stays_as_it_is() -> None:
 
 
 def test_tasks_of_an_array_get_the_default_too() -> None:
-    """The record that all tasks are made of has it."""
+    """The record from which all tasks are made has it."""
     rig = Rig(quota=LIMITS)
     array = rig.submit("sweep", jobs=(job(),), array=Array(tasks=Indices([(0, 9)])))
     each = rig.root.arrays[array].each
@@ -79,7 +79,7 @@ def test_tasks_of_an_array_get_the_default_too() -> None:
 
 @pytest.mark.parametrize(("user", "longest", "line"), [("ann", "1d", 20), ("ben", "2h", 24)])
 def test_a_longer_run_than_is_allowed_is_refused(user: str, longest: str, line: int) -> None:
-    """With the limit of the user and the line that says so."""
+    """The error has the limit of the user and the line of the file."""
     users = ".users.ben" if user == "ben" else ""
     assert problems(Rig(quota=LIMITS), job(max_runtime="2d"), user=user) == (
         f"jobs.main.max_runtime: 2d is more than the {longest} that blue allows; ask for less, or"
@@ -88,7 +88,7 @@ def test_a_longer_run_than_is_allowed_is_refused(user: str, longest: str, line: 
 
 
 def test_what_can_never_be_lent_is_refused() -> None:
-    """With the number that could be had, why, and the line that an admin would change."""
+    """The error has the possible number, why, and the line that an admin would change."""
     quota = LIMITS.replace("max_units_per_user = { h100 = 6 }\n", "")
     assert problems(Rig(quota=quota), job("a", h100=7), job("b", h100=6)) == (
         "asks for 13 h100, and blue can never hold more than 12: red keeps 4 h100 that it does not"
@@ -97,7 +97,7 @@ def test_what_can_never_be_lent_is_refused() -> None:
 
 
 def test_a_gang_beyond_the_limits_of_its_user_is_refused() -> None:
-    """Units and jobs that could never be had at once, each with its line."""
+    """Units and jobs that could never be held at the same time are named, each with its line."""
     gang = [job(name, h100=h100) for name, h100 in (("a", 4), ("b", 4), ("c", 0))]
     assert problems(Rig(quota=LIMITS), *gang) == (
         "asks for 8 h100 at once, and ann may have 6 in blue; ask for less, or an admin changes"
@@ -110,7 +110,7 @@ def test_a_gang_beyond_the_limits_of_its_user_is_refused() -> None:
 
 
 def test_jobs_that_start_apart_are_looked_at_apart() -> None:
-    """Limits are of what is held at once: three jobs that need not run together are accepted."""
+    """Limits concern concurrent usage: three jobs that need not run together are accepted."""
     rig = Rig(quota=LIMITS)
     gang = tuple(job(name, h100=4) for name in "abc")
     asked = rig.launch(jobs=gang, together=False)
@@ -119,7 +119,7 @@ def test_jobs_that_start_apart_are_looked_at_apart() -> None:
 
 
 def test_a_job_that_must_not_borrow_fits_its_share() -> None:
-    """More than the share, and a job that has no share to stand on, are refused."""
+    """More than the share is refused, and so is a job without a share."""
     quota = LIMITS.replace("{ h100 = 6 }", "{ h100 = 16 }")
     assert problems(Rig(quota=quota), job(h100=9, borrow=False)) == (
         "asks for 9 h100 with borrow = false, and the share of blue is 8: ask for less, let it"
@@ -140,7 +140,7 @@ def test_a_job_that_must_not_borrow_fits_its_share() -> None:
 
 
 def test_what_is_not_under_quota_needs_a_project_that_borrows() -> None:
-    """Such a job has no share to stand on, unless it starts together with one that has."""
+    """Such a job has no share, unless it starts together with one that has."""
     quota = LIMITS.replace("max_running_per_user = 2", "borrow = false")
     (told,) = problems(Rig(quota=quota), job(h100=0))
     assert told == (
@@ -156,7 +156,7 @@ def test_what_is_not_under_quota_needs_a_project_that_borrows() -> None:
 
 
 def test_an_update_keeps_to_the_longest_run() -> None:
-    """Of a job and of an array: the limit of the user who submitted it holds."""
+    """The limit of the user who submitted it applies to a job and to an array."""
     rig = Rig(quota=LIMITS)
     one = rig.submit("one", jobs=(job(hold=True),))
     many = rig.submit("many", jobs=(job(hold=True),), array=Array(tasks=Indices([(0, 9)])))

@@ -12,14 +12,14 @@ from tests.rigs.leader import PACE, Rig
 
 
 def spoil_claim(rig: Rig, job: str) -> None:
-    """Put an empty object where the claim of `job` should stand, before an agent does."""
+    """Put an empty object in the place of the claim of `job`, before an agent writes it."""
     rig.until(lambda: rig.job(job).attempt is not None)
     key = seat_of(rig.job(job), 0, 0).claim_key
     rig.bucket.create(key, b"")
 
 
 def with_deaf_agents() -> Rig:
-    """A rig whose machines stand and whose agents do nothing yet."""
+    """Return a rig whose machines are ready but whose agents do nothing yet."""
     rig = Rig(pace=replace(PACE, sweep_s=2.0))
     rig.turn(3)
     for agent in rig.agents.values():
@@ -28,7 +28,7 @@ def with_deaf_agents() -> Rig:
 
 
 def test_an_unreadable_claim_frees_its_devices() -> None:
-    """No agent has won a malformed `claim`: the attempt is lost, and the next one begins."""
+    """No agent has won a malformed `claim`: the attempt is lost, and the next one starts."""
     rig = with_deaf_agents()
     job = rig.submit()
     spoil_claim(rig, job)
@@ -45,7 +45,7 @@ def test_an_unreadable_claim_does_not_prevent_a_cancel() -> None:
 
 
 def spoilt_gang(rig: Rig) -> str:
-    """A gang over both machines, with an empty object where its `go` should stand."""
+    """Return a gang over both machines, with an empty object in the place of its `go`."""
     rig.turn(3)
     job = rig.submit(h100=5, replicas=2)
     attempt = rig.job(job).attempt
@@ -55,7 +55,7 @@ def spoilt_gang(rig: Rig) -> str:
 
 
 def test_an_unreadable_barrier_never_opens() -> None:
-    """No agent runs by a malformed `go` or goes on asking: the next attempt has its own."""
+    """A malformed `go` lets no agent run or poll on: the next attempt has its own."""
     rig = Rig()
     job = spoilt_gang(rig)
     rig.until_attempt(job, 2)
@@ -84,7 +84,7 @@ def test_an_unreadable_barrier_does_not_prevent_a_cancel() -> None:
 
 
 def test_unreadable_instructions_are_given_again() -> None:
-    """What stands in the place of a batch is stepped over: its instructions come with the next."""
+    """A batch that is blocked by an object is skipped: its instructions come with the next."""
     rig = Rig()
     rig.turn(3)
     for name in rig.agents:

@@ -20,7 +20,7 @@ from tests.rigs.leader import CONFIG, QUOTA, Rig
 
 
 def refused(rig: Rig, asked: str, *, user: str = "ann", project: str = "blue") -> str:
-    """The one problem that a request was refused for."""
+    """Return the single problem for which a request was refused."""
     rig.turn()
     answer = rig.answer(asked, user=user, project=project)
     assert not answer.accepted
@@ -29,7 +29,7 @@ def refused(rig: Rig, asked: str, *, user: str = "ann", project: str = "blue") -
 
 
 def test_a_stranger_is_refused() -> None:
-    """Membership is checked by the path, whatever the body says."""
+    """The path determines membership, whatever the body says."""
     rig = Rig()
     asked = rig.ask("cat", "blue", "launch", launch_request())
     problem = refused(rig, asked, user="cat")
@@ -37,7 +37,7 @@ def test_a_stranger_is_refused() -> None:
 
 
 def test_an_unknown_project_is_refused() -> None:
-    """A project that the quota file does not name is told with the nearest."""
+    """For a project that is not in the quota file, the error names the nearest one."""
     rig = Rig()
     asked = rig.ask("ann", "bleu", "launch", launch_request())
     problem = refused(rig, asked, project="bleu")
@@ -45,7 +45,7 @@ def test_an_unknown_project_is_refused() -> None:
 
 
 def test_a_body_cannot_name_another_project() -> None:
-    """A launch that says another project than its inbox's is refused."""
+    """A launch with another project than that of its inbox is refused."""
     rig = Rig()
     asked = rig.ask("ann", "blue", "launch", launch_request(project="red"))
     assert refused(rig, asked) == (
@@ -54,7 +54,7 @@ def test_a_body_cannot_name_another_project() -> None:
 
 
 def test_an_unknown_verb_is_refused() -> None:
-    """An unknown verb is answered with those that are known."""
+    """The answer to an unknown verb lists the known ones."""
     rig = Rig()
     asked = rig.ask("ann", "blue", "explode", b"{}")
     assert refused(rig, asked) == (
@@ -65,7 +65,7 @@ def test_an_unknown_verb_is_refused() -> None:
 
 
 def test_a_name_that_is_no_ulid_is_refused() -> None:
-    """A request whose name is 26 characters but no ULID is refused."""
+    """A request whose name has 26 characters but is no ULID is refused."""
     rig = Rig()
     name = "u" * 26
     rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(launch_request()))
@@ -84,7 +84,7 @@ def test_a_clock_that_is_a_week_wrong_is_refused(days: float) -> None:
 
 
 def test_a_week_less_a_day_is_taken() -> None:
-    """A launch that waited six days on its user's machine is taken."""
+    """A launch that waited six days on its user's machine is accepted."""
     rig = Rig()
     name = ulid.make(rig.clock.wall() - 6 * 86400, bytes(10))
     rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(launch_request()))
@@ -93,7 +93,7 @@ def test_a_week_less_a_day_is_taken() -> None:
 
 
 def test_an_unknown_type_is_refused_with_the_nearest() -> None:
-    """A resource type that no pool, quota or catalog knows is told with the nearest."""
+    """For a type that no pool, quota or catalog knows, the error names the nearest one."""
     rig = Rig()
     job = Job(processes=(Process(["true"], resources=Resources(h1000=1)),))
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
@@ -104,7 +104,7 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
 
 
 def test_memory_that_no_pool_counts_is_told_to_be_left_out() -> None:
-    """Others ask for it out of habit; here every job may use what its machine has."""
+    """Users add it out of habit; here every job can use what its machine has."""
     rig = Rig()
     job = Job(processes=(Process(["true"], resources=Resources(memory="4GiB")),))
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
@@ -116,7 +116,7 @@ def test_memory_that_no_pool_counts_is_told_to_be_left_out() -> None:
 
 @pytest.mark.parametrize("is_filled", [False, True])
 def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written(is_filled: bool) -> None:
-    """What it is made of is named beside it, also where a client wrote that into the process."""
+    """Its components are named beside it, even if a client wrote those into the process."""
     rig = Rig()
     named = dict(lookup("tpu-v4-32").resources.items()) if is_filled else {}
     process = Process(["true"], resources=Resources(**named))
@@ -194,7 +194,7 @@ def test_long_filters_take_several_places_in_the_queue() -> None:
 
 
 def test_a_request_is_applied_once() -> None:
-    """A request that is put into the inbox again is answered already, and changes nothing."""
+    """A request that is put into the inbox again is already answered, and changes nothing."""
     rig = Rig()
     asked = rig.launch()
     rig.turn(4)
@@ -210,7 +210,7 @@ def test_a_request_is_applied_once() -> None:
 
 
 def test_a_verb_waits_for_a_launch_on_its_way() -> None:
-    """A cancel that arrives before its launch waits, and is applied when the launch has come."""
+    """A cancel that arrives before its launch waits, and is applied after the launch."""
     rig = Rig()
     rig.turn(2)
     name = ulid.make(rig.clock.wall(), bytes(10))
@@ -224,7 +224,7 @@ def test_a_verb_waits_for_a_launch_on_its_way() -> None:
 
 
 def test_a_verb_for_an_unknown_job_waits_ten_minutes() -> None:
-    """After 10 minutes of the store's time a verb for a job that never came is refused."""
+    """After 10 minutes of the store's time, a verb for a job that never arrived is refused."""
     rig = Rig()
     asked = rig.verb("cancel", "nobody-0000000000")
     rig.turn(60, seconds=9.9)
@@ -237,7 +237,7 @@ def test_a_verb_for_an_unknown_job_waits_ten_minutes() -> None:
 
 @pytest.mark.parametrize("verb", ["hold", "release", "update"])
 def test_what_has_ended_cannot_be_changed(verb: str) -> None:
-    """An answer tells so where nothing of a request is left; what is left is changed."""
+    """If nothing of a request is left, the answer says so; what is left is changed."""
     rig = Rig()
     job = rig.start()
     rig.agent_of(job).end(job)
@@ -256,7 +256,7 @@ def test_what_has_ended_cannot_be_changed(verb: str) -> None:
 
 
 def test_a_cancel_of_what_has_ended_is_accepted() -> None:
-    """A cancel of a job, or of a launch all of whose jobs have ended, has nothing to do."""
+    """A cancel of a job or a launch that has ended has nothing to do."""
     rig = Rig()
     process = Process(["true"], resources=Resources(h100=1))
     jobs = tuple(Job(name=name, processes=(process,)) for name in ("a", "b"))
@@ -285,7 +285,7 @@ def test_another_projects_jobs_are_unknown() -> None:
 
 
 def test_a_verb_does_all_or_nothing() -> None:
-    """A hold that one of its targets cannot obey holds none of them, and says which."""
+    """If one target cannot obey a hold, none of them is held, and the error names it."""
     rig = Rig()
     runs = rig.start("runs")
     waits = rig.submit("waits", hold=True)
@@ -328,13 +328,13 @@ def test_a_launch_is_cancelled_by_its_id() -> None:
     ],
 )
 def test_a_body_is_checked(verb: str, body: bytes, problem: str) -> None:
-    """What a verb cannot mean is refused, by field, value and what is allowed."""
+    """A meaningless verb is refused with field, value and what is allowed."""
     rig = Rig()
     assert problem in refused(rig, rig.ask("ann", "blue", verb, body))
 
 
 def test_too_many_targets_are_refused() -> None:
-    """One request names a thousand jobs at most: each may cost a look into the bucket."""
+    """One request names at most a thousand jobs: each may cost a read of the bucket."""
     targets = ",".join(f'"j{n}"' for n in range(1001))
     rig = Rig()
     body = b'{"schema":1,"targets":[%s]}' % targets.encode()
@@ -354,7 +354,7 @@ def test_following_flushes_the_machines_that_print() -> None:
 
 
 def test_requests_are_applied_in_the_stores_order() -> None:
-    """Of two requests the one the store took first is applied first, whatever their ULIDs say."""
+    """Of two requests, the one that the store received first is applied first."""
     rig = Rig()
     job = rig.submit("mine", hold=True)
     late = ulid.make(rig.clock.wall() + 60, bytes(10))
@@ -370,7 +370,7 @@ def test_requests_are_applied_in_the_stores_order() -> None:
 
 
 def test_a_request_that_is_not_read_yet_holds_back_the_users_later_ones() -> None:
-    """Of two updates the later one stands, though the store gives the first a turn later."""
+    """Of two updates the later one is final, even if the store returns the first a turn later."""
     bad: set[str] = set()
 
     def faults(operation: Operation, key: str) -> Fault | None:
@@ -397,7 +397,7 @@ def test_a_request_that_is_not_read_yet_holds_back_the_users_later_ones() -> Non
 
 
 def test_an_unread_request_on_jobs_holds_back_none_on_machines() -> None:
-    """An admin drains a machine at once, though an update of the same user cannot be read."""
+    """An admin's drain applies immediately, although an update of the same user cannot be read."""
     bad: set[str] = set()
 
     def faults(operation: Operation, key: str) -> Fault | None:
@@ -427,7 +427,7 @@ def test_many_requests_are_one_commit() -> None:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> None:
-    """A keyed launch whose jobs stand under another ULID is accepted as these, and starts none."""
+    """A keyed launch whose jobs exist under another ULID is accepted as these, and starts none."""
     rig = Rig()
     body = replace(launch_request(), idempotency_key="k")
     first, second = (ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0))
@@ -446,7 +446,7 @@ def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> No
 
 @pytest.mark.parametrize("h100", [1, 64])
 def test_a_key_that_came_twice_in_one_turn_is_answered_twice_alike(h100: int) -> None:
-    """Two requests of one key, of two windows, are accepted as the same jobs, or both refused."""
+    """Two requests of one key are accepted as the same jobs, or both refused."""
     rig = Rig()
     rig.turn(2)
     job = Job(processes=(Process(["true"], resources=Resources(h100=h100)),))
@@ -462,7 +462,7 @@ def test_a_key_that_came_twice_in_one_turn_is_answered_twice_alike(h100: int) ->
 
 
 def test_a_key_that_came_twice_in_one_turn_for_other_jobs_is_refused() -> None:
-    """Their specs differ, and there is one spec to an id: the first stands."""
+    """Their specs differ, and there is one spec per id: the first one remains."""
     rig = Rig()
     rig.turn(2)
     names = [ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0)]
@@ -480,7 +480,7 @@ def test_a_key_that_came_twice_in_one_turn_for_other_jobs_is_refused() -> None:
 
 @pytest.mark.parametrize("verb", ["cancel", "hold"])
 def test_an_array_of_which_a_task_waits_no_more_is_judged_by_the_others(verb: str) -> None:
-    """It can never run, and says so; its first task alone is not what is looked at."""
+    """It can never run, and says so; the check is not limited to its first task."""
     rig = Rig()
     rig.turn(2)
     asked = rig.launch("sweep", array=Array("0-9"), h100=64)
@@ -492,7 +492,7 @@ def test_an_array_of_which_a_task_waits_no_more_is_judged_by_the_others(verb: st
 
 
 def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
-    """The stored spec names the origin that the client stored, and the launch that is repeated."""
+    """The stored spec names the origin that the client stored, and the repeated launch."""
     rig = Rig()
     asked = rig.ask(
         "ann", "blue", "launch", replace(launch_request(), origin="a" * 64, again_of="old")
@@ -506,7 +506,7 @@ def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
 
 
 def test_an_origin_that_is_no_digest_is_refused() -> None:
-    """It becomes part of a key: anything but a sha256 is refused where it enters."""
+    """It becomes part of a key: anything but a sha256 is refused on arrival."""
     rig = Rig()
     body = encode(launch_request())[:-1] + b',"origin":"../../state/root.json"}'
     asked = rig.ask("ann", "blue", "launch", body)
@@ -529,7 +529,7 @@ def _with_secret(*secrets: Secret) -> LaunchRequest:
 
 
 def test_an_undeclared_secret_is_refused_before_anything_is_made() -> None:
-    """A launch that asks for a secret it may not have is told the nearest one that it may."""
+    """For a secret that it may not have, a launch is told the nearest permitted one."""
     rig = Rig(config=DECLARED)
     asked = rig.ask("ann", "blue", "launch", _with_secret(Secret("HF_TOKN")))
     assert refused(rig, asked) == "secrets: HF_TOKN is not declared; did you mean HF_TOKEN?"
@@ -541,7 +541,7 @@ def test_an_undeclared_secret_is_refused_before_anything_is_made() -> None:
 
 
 def test_a_record_keeps_what_is_asked_for_and_no_more() -> None:
-    """A queued job knows what it asks for; whether it may have it is asked at its start."""
+    """A queued job knows its requests; whether it may have them is checked at its start."""
     rig = Rig(config=DECLARED)
     asked = rig.ask("ann", "blue", "launch", _with_secret(Secret("HF_TOKEN")))
     rig.turn()

@@ -1,4 +1,4 @@
-"""One object that the bucket does not take holds up the request that needs it, and no other."""
+"""One object that the bucket rejects delays only the request that needs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.rigs.leader import Rig
 
 
 class Taken:
-    """A rig whose bucket does not take creates of keys that begin with one of `refused`."""
+    """A rig whose bucket rejects creates of keys that begin with one of `refused`."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
@@ -27,7 +27,7 @@ class Taken:
 
 
 def test_a_launch_folder_that_cannot_be_written_holds_up_no_other_launch() -> None:
-    """One turn is discarded; from the next one on all others are answered, start and end."""
+    """One turn is discarded; from the next on, all others are answered, start and end."""
     taken = Taken()
     rig = taken.rig
     taken.refused = ["launches/blue/bad"]
@@ -49,7 +49,7 @@ def test_a_launch_folder_that_cannot_be_written_holds_up_no_other_launch() -> No
 
 
 def test_a_launch_that_can_never_be_written_is_refused_with_the_reason() -> None:
-    """After ten minutes in which the bucket took commits, and not before."""
+    """It is refused after ten minutes in which the bucket accepted commits, and not before."""
     taken = Taken()
     rig = taken.rig
     taken.refused = ["launches/blue/bad"]
@@ -70,7 +70,7 @@ def test_a_launch_that_can_never_be_written_is_refused_with_the_reason() -> None
 
 
 def test_an_outage_of_the_whole_bucket_gives_up_no_request() -> None:
-    """Without a commit no failure counts, and the first one after hours counts for a minute."""
+    """Without a commit no failure counts; the first one after hours counts for a minute."""
     unwritten = Unwritten()
     for _ in range(1000):
         unwritten.add("inbox/one", StoreError("down"), at=5.0)
@@ -79,7 +79,7 @@ def test_an_outage_of_the_whole_bucket_gives_up_no_request() -> None:
 
 
 def test_a_cancel_counts_though_the_launch_could_not_be_written_yet() -> None:
-    """Both lie in the inbox: the cancel waits for its launch, which never starts."""
+    """Both are in the inbox: the cancel waits for its launch, which never starts."""
     taken = Taken()
     rig = taken.rig
     taken.refused = ["launches/blue/bad"]
@@ -98,7 +98,7 @@ def test_a_cancel_counts_though_the_launch_could_not_be_written_yet() -> None:
 
 
 def test_a_command_that_cannot_be_written_holds_up_no_launch() -> None:
-    """Its arguments are an object of their own; others are told at once, it once they land."""
+    """Its arguments are a separate object; others proceed immediately, this one once it lands."""
     taken = Taken()
     rig = taken.rig
     job = rig.start()

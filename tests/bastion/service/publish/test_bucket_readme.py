@@ -11,7 +11,7 @@ from tests.rigs.scripted_bastion import Clock
 
 
 def test_a_bucket_explains_itself_once() -> None:
-    """It is written where there is none; what an admin made of it stays."""
+    """It is written if there is none; an admin's changes stay."""
     store = MemoryStore(Clock().wall)
     write_readme(store)
     first = store.read(layout.README)
@@ -25,7 +25,7 @@ def test_a_bucket_explains_itself_once() -> None:
 
 
 def test_it_names_every_folder_of_the_layout() -> None:
-    """What `layout.py` draws at the top level, but for what only Bastion's own parts read."""
+    """It names the top level of `layout.py`, except what only Bastion's own parts read."""
     drawn = re.findall(r"^      ([a-z-]+)/", layout.__doc__ or "", flags=re.MULTILINE)
     named = set(re.findall(r"([a-z-]+)/", TEXT))
     assert set(drawn) - {"wheels"} <= named

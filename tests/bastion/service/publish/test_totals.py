@@ -1,4 +1,4 @@
-"""Totals that are carried from one root to the next are those that are summed up from nothing."""
+"""Totals carried from one root to the next equal those computed from scratch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAPS = st.dictionaries(st.sampled_from("abcd"), JOBS)
 
 @given(st.lists(MAPS, max_size=6))
 def test_carried_totals_are_those_from_nothing(maps: list[dict[str, JobRecord]]) -> None:
-    """Jobs in any phase come, change and go."""
+    """Jobs in any phase arrive, change and leave."""
     carried = RunningTotals()
     for jobs in maps:
         named = {name: replace(job, id=name) for name, job in jobs.items()}
@@ -36,7 +36,7 @@ def test_carried_totals_are_those_from_nothing(maps: list[dict[str, JobRecord]])
 
 
 def test_the_longest_wait_of_a_project_is_that_of_the_present_turn() -> None:
-    """Jobs that are held, that wait for others or that run do not count; tasks of arrays do."""
+    """Held, dependent or running jobs do not count; tasks of arrays do."""
     job = replace(job_records.queued(), submitted_at=1.0, queued_at=50.0)
     jobs = {
         each.id: each

@@ -41,7 +41,7 @@ from tests.rigs.scripted_bastion import QUOTA
 
 
 def test_the_row_of_an_ended_job_agrees_with_its_record() -> None:
-    """A user who waits may see the row before the final record: both have the outcome."""
+    """A waiting user may see the row before the final record: both have the outcome."""
     job = step(running(), HostReported(replica=0, host=0, numbers={"loss": 0.5}), T0)
     job = drained(ended(job, exited(3)))
     root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", jobs={job.id: job})
@@ -54,7 +54,7 @@ def test_the_row_of_an_ended_job_agrees_with_its_record() -> None:
 
 
 def test_what_is_told_of_an_ended_array_agrees_with_its_record() -> None:
-    """Row and root have its outcome and code too, before its final record is written."""
+    """Row and root also have its outcome and code, before its final record is written."""
     array = new_array(replace(queued(), id="many", launch="many"), Indices.of([0, 1]), at_once=None)
     for index, code in ((0, 0), (1, 3)):
         kind = OutcomeKind.FAILED if code else OutcomeKind.SUCCEEDED
@@ -71,7 +71,7 @@ def test_what_is_told_of_an_ended_array_agrees_with_its_record() -> None:
 
 @pytest.mark.parametrize("name", ["cordoned", "unwell", "waits", "stuck"])
 def test_what_is_wrong_with_a_machine_is_published(name: str) -> None:
-    """Commands and pages tell it in the words that root has."""
+    """Commands and pages show it in the words of root."""
     machine = Machine(name="gpu-1-0", pool="gpu", **{name: "no space left"})  # type: ignore[arg-type]
     root = Root(epoch=1, seq=1, now=T0, write_id="w", machines={machine.name: machine})
     (row,) = pool_view(root, {})["machines"]
@@ -93,7 +93,7 @@ def test_what_is_wrong_with_a_machine_is_published(name: str) -> None:
 def test_what_is_free_is_what_a_new_job_can_get(
     fields: Mapping[str, Any], free: Mapping[str, int]
 ) -> None:
-    """Nothing of a machine that takes none, and no device that is left alone."""
+    """A machine that takes no jobs and a device that is left alone do not count."""
     request = replace(queued().request, per_replica=Amounts({"h100": 2, "cpu": 4}))
     job = replace(running(), request=request)
     machine = Machine(name="m0-0", pool="gpu", resources=Amounts({"h100": 8, "cpu": 64}), **fields)
@@ -142,7 +142,7 @@ AT = T0 + 60
 def test_an_estimated_start_is_published_with_its_confidence(
     wait: Wait, sure: str, text: str
 ) -> None:
-    """Of a job, and of the next task of an array; nothing where there is no estimate."""
+    """It is published for a job, and for the next task of an array; nothing without an estimate."""
     job = queued()
     array = new_array(replace(job, id="many"), Indices.of([0, 1]), at_once=None)
     jobs, arrays = {job.id: job}, {"many": array}
@@ -160,7 +160,7 @@ def test_an_estimated_start_is_published_with_its_confidence(
 
 
 def test_a_view_is_json_whatever_it_holds() -> None:
-    """A float that JSON does not have is null, so that the rest of the view can be read."""
+    """A float that JSON cannot express is null, so the rest of the view can be read."""
 
     def refuse(word: str) -> object:
         raise AssertionError(f"{word} is no JSON")
@@ -171,7 +171,7 @@ def test_a_view_is_json_whatever_it_holds() -> None:
 
 
 def test_the_problems_of_a_status_are_bounded() -> None:
-    """Of a thousand problems, tracebacks among them, status shows fifty, shortened, and counts."""
+    """Of a thousand problems, some with tracebacks, status shows fifty, shortened, and a count."""
     clock = VirtualClock()
     store = MemoryStore(clock.wall)
     files = AdminFiles(store, store, clock, every_s=1.0)
@@ -203,7 +203,7 @@ def test_a_status_has_the_maintenance_that_is_not_over() -> None:
 
 
 class SlowRows(NoMeter):
-    """Takes three seconds when rows are made, as a machine with no time left does."""
+    """Takes three seconds to make rows, like a machine with no time left."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -214,7 +214,7 @@ class SlowRows(NoMeter):
 
 
 def test_a_slow_list_of_jobs_delays_no_sign_of_life() -> None:
-    """Where the rows take seconds, the status of each commit still comes, and denies old rows."""
+    """If rows take seconds, the status of each commit still appears, and marks old rows."""
     clock = VirtualClock(wall=T0)
     store = MemoryStore(clock.wall)
     publisher = Publisher(store, clock, every_s=0.1, meter=SlowRows(clock))
@@ -280,7 +280,7 @@ def test_rows_tell_of_a_silent_agent_although_nothing_else_changes() -> None:
 
 
 def test_a_machine_that_is_heard_again_leaves_the_queue_as_it_is() -> None:
-    """A heartbeat publishes the pools alone; the status names the commit of either view."""
+    """A heartbeat publishes only the pools; the status names the commit of either view."""
     clock = VirtualClock(wall=T0)
     store = MemoryStore(clock.wall)
     publisher = Publisher(store, clock, every_s=0.1)
@@ -310,7 +310,7 @@ def test_a_machine_that_is_heard_again_leaves_the_queue_as_it_is() -> None:
 
 
 def test_rows_that_say_the_same_are_not_written_again() -> None:
-    """A cycle that comes to the same verdicts leaves the view of the queue as it is."""
+    """A cycle with the same verdicts does not change the view of the queue."""
     clock = VirtualClock(wall=T0)
     store = MemoryStore(clock.wall)
     publisher = Publisher(store, clock, every_s=0.1)
@@ -334,7 +334,7 @@ def test_rows_that_say_the_same_are_not_written_again() -> None:
 
 @pytest.mark.parametrize("name", ["queue", "pool", "status"])
 def test_a_view_that_was_deleted_is_written_again(name: str) -> None:
-    """Nothing changes but the lease, and within two minutes every view is there again."""
+    """Only the lease changes, and within two minutes every view exists again."""
     clock = VirtualClock(wall=T0)
     store = MemoryStore(clock.wall)
     publisher = Publisher(store, clock, every_s=0.1)
@@ -358,7 +358,7 @@ def test_a_view_that_was_deleted_is_written_again(name: str) -> None:
 
 
 def test_a_text_that_tells_a_time_does_not_grow_old() -> None:
-    """Nothing changes, and still a row says every twenty seconds in how long its job starts."""
+    """Nothing changes, and a row still says every twenty seconds in how long its job starts."""
     clock = VirtualClock(wall=T0)
     store = MemoryStore(clock.wall)
     publisher = Publisher(store, clock, every_s=0.1)
@@ -380,7 +380,7 @@ def test_a_text_that_tells_a_time_does_not_grow_old() -> None:
 
 
 def test_rows_that_are_kept_are_those_that_would_be_made_anew() -> None:
-    """Whatever changes between two views, the second is the one that a new bastion makes."""
+    """Whatever changes between two views, the second equals the one of a new bastion."""
     rows = JobRows()
     waiting = replace(queued(), id="b-0123456789")
     base = running()
@@ -402,7 +402,7 @@ def test_rows_that_are_kept_are_those_that_would_be_made_anew() -> None:
 
 
 def test_a_row_is_made_once_while_nothing_that_it_tells_changes() -> None:
-    """Ten thousand jobs of which one has changed cost one row."""
+    """If one of ten thousand jobs changes, one row is made."""
     rows = JobRows()
     jobs = {each.id: each for each in (replace(queued(), id=f"a-{n:010}") for n in range(3))}
     root = Root(epoch=1, seq=1, now=T0, write_id="w", jobs=jobs)

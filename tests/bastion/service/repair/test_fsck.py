@@ -1,4 +1,4 @@
-"""The audit: a bucket that was worked in is clean, and whatever is broken in one is found."""
+"""The audit: a bucket after normal work is clean, and every breakage is found."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ class Worked:
         self.job(job, attempt=replace(attempt, **changes))
 
     def found(self) -> list[tuple[str, str, str]]:
-        """What the audit finds: rule, key, text."""
+        """Return what the audit finds: rule, key, text."""
         return [(f.rule, f.key, f.text) for f in audit(self.rig.bucket, self.rig.clock)]
 
     def register(self, kind: str, job: str) -> str:
-        """The key of a register of the first host of a job's attempt."""
+        """Return the key of a register of the first host of a job's attempt."""
         seat = seat_of(self.rig.job(job), 0, 0)
         return seat.claim_key if kind == "claim" else seat.end_key
 
@@ -101,23 +101,23 @@ class Worked:
         self.rig.bucket.create(key, data)
 
     def result(self, job: str) -> Result:
-        """The final record of a job."""
+        """Return the final record of a job."""
         found = self.rig.result(job)
         assert found is not None
         return found
 
     def answer_key(self, job: str) -> str:
-        """The key of the answer to the launch of a job."""
+        """Return the key of the answer to the launch of a job."""
         record = self.result(job)
         return layout.answer(record.project, record.user, record.ulid)
 
     def later(self) -> None:
-        """Let so much time pass that what is slow is overdue."""
+        """Let enough time pass for anything slow to be overdue."""
         self.rig.clock.advance(2 * LONG_S)
         self.root(now=self.rig.clock.wall())
 
     def machine(self, job: str) -> str:
-        """The machine of a job's first host."""
+        """Return the machine of a job's first host."""
         return self.rig.agent_of(job).name
 
 
@@ -126,7 +126,7 @@ def _process(h100: int) -> Process:
 
 
 def test_a_bucket_that_was_worked_in_is_clean() -> None:
-    """After a life of jobs, no rule is broken; nor in the middle of a turn's work."""
+    """After a life of jobs no rule is broken, nor in the middle of a turn's work."""
     worked = Worked()
     assert worked.found() == []
     rig = worked.rig
@@ -381,7 +381,7 @@ def _go(worked: Worked) -> str:
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_what_is_broken_is_found(name: str) -> None:
-    """Each thing that can be broken in a bucket is found, under its rule, in plain words."""
+    """Each possible breakage in a bucket is found, under its rule, in plain words."""
     spoil, rule, text = BREAKS[name]
     worked = Worked()
     spoil(worked)
@@ -390,7 +390,7 @@ def test_what_is_broken_is_found(name: str) -> None:
 
 
 def test_every_rule_is_broken_once() -> None:
-    """No rule goes untested."""
+    """Every rule is tested."""
     assert {rule for _, rule, _ in BREAKS.values()} == set(RULES)
 
 
@@ -411,7 +411,7 @@ def test_what_is_seen_only_once_is_not_reported() -> None:
 
 
 def test_a_bucket_without_a_root_is_an_error() -> None:
-    """Without a root no rule can be checked; a root that cannot be decoded is an error too."""
+    """No rule can be checked without a root, or with one that cannot be decoded."""
     worked = Worked()
     worked.put(layout.ROOT, b"{}")
     with pytest.raises(RecordError):
@@ -422,7 +422,7 @@ def test_a_bucket_without_a_root_is_an_error() -> None:
 
 
 def counted(worked: Worked, since_s: float) -> tuple[int, tuple[Finding, ...]]:
-    """How many objects an audit with a horizon reads, and what it finds."""
+    """Return how many objects an audit with a horizon reads, and what it finds."""
     counting = FaultyStore(worked.rig.bucket, lambda *_: None)
     found = audit(counting, worked.rig.clock, since_s=since_s)
     return counting.counts["read"], found
@@ -449,7 +449,7 @@ def test_what_ended_before_the_horizon_is_not_read() -> None:
 
 
 def test_history_is_checked_from_the_horizon_on() -> None:
-    """Where older segments are not read, the numbers count from the first that is read."""
+    """If older segments are not read, the numbers count from the first that is read."""
     worked = Worked()
     for _ in range(3):
         worked.rig.start(f"more{_}")

@@ -1,4 +1,4 @@
-"""What a provider has, held against root."""
+"""The machines at a provider, compared with root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KNOWN = Machine(name="gpu-2-0", pool="gpu", phase=MachinePhase.READY, made_at=1.
 
 
 def provider(*names: str) -> FakeProvider:
-    """A provider with these machines."""
+    """Return a provider with these machines."""
     made = FakeProvider(VirtualClock(), delete_s=5.0)
     for name in names:
         made.create([Machine(name=name, pool="gpu", zone="a")], POOL)
@@ -29,14 +29,14 @@ def provider(*names: str) -> FakeProvider:
 
 
 def kinds(fake: FakeProvider, *machines: Machine, seq: int = 5) -> dict[str, str]:
-    """Machine -> what is odd about it."""
+    """Return machine -> its finding."""
     known = {machine.name: machine for machine in machines}
     odd = odd_machines(POOL, listed_or_why(fake), known, seq=seq, now=0.0)
     return {each.machine: each.kind for each in odd}
 
 
 def test_orphans_strangers_and_absent_machines_are_told_apart() -> None:
-    """By the commit in a machine's name, and by what root says of it."""
+    """The commit in a machine's name, and root, distinguish them."""
     fake = provider("gpu-2-0", "gpu-3-0", "gpu-9-0", "gpu-of-ada")
     absent = replace(KNOWN, name="gpu-4-0")
     assert kinds(fake, KNOWN, absent) == {
@@ -67,7 +67,7 @@ def test_of_a_host_that_does_not_answer_nothing_is_concluded() -> None:
 
 
 def test_a_fix_deletes_orphans_alone() -> None:
-    """Each with what became of it, and what it cost an hour before."""
+    """Each is listed with what became of it, and its cost per hour before."""
     fake = provider("gpu-2-0", "gpu-3-0", "gpu-9-0")
     odd = tuple(odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5, now=0.0))
     assert {each.price_per_hour for each in odd} == {98.5}
@@ -83,7 +83,7 @@ def test_a_fix_deletes_orphans_alone() -> None:
 
 
 def test_a_machine_without_a_price_of_ours_has_its_list_price() -> None:
-    """The price list of that day is told, and that it is one; a spot machine has none."""
+    """It has that day's list price, labeled as such; a spot machine has none."""
     fake = provider("gpu-3-0")
     pool = replace(POOL, price_per_hour=0.0, instance_type="p5.48xlarge")
     listed, in_2026 = listed_or_why(fake), 1_780_000_000.0

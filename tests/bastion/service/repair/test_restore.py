@@ -1,4 +1,4 @@
-"""The restore of a copy of root: nothing runs twice, no number goes back, nothing is lost."""
+"""Restoring a copy of root: nothing runs twice, no number goes back, nothing is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.rigs.leader import Rig
 
 
 def copied(rig: Rig) -> str:
-    """A copy of root as it is; its key."""
+    """Copy root as it is; return the key."""
     found = rig.bucket.read(layout.ROOT)
     assert found is not None
     key = layout.snapshot("9999-01-01", rig.root.seq)
@@ -28,7 +28,7 @@ def copied(rig: Rig) -> str:
 
 
 def restoring(rig: Rig, key: str = "") -> Restore:
-    """The restore of a copy, the newest by default."""
+    """Return the restore of a copy, by default the newest."""
     return Restore(rig.bucket, rig.clock, key=key, nonce=rig.nonce)
 
 
@@ -43,7 +43,7 @@ def brought_back(rig: Rig, key: str = "", *, root: bytes | None = None) -> Root:
 
 
 def test_running_jobs_continue_after_a_restore() -> None:
-    """Root is deleted and restored; a job that ran then and still runs ends as usual."""
+    """Root is deleted and restored; a job that ran before and still runs ends as usual."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
@@ -58,7 +58,7 @@ def test_running_jobs_continue_after_a_restore() -> None:
 
 
 def test_no_number_goes_back() -> None:
-    """Epoch, seq and event numbers are above all that was used, whether root can be read or not."""
+    """Epoch, seq and event numbers exceed all used ones, whether root can be read or not."""
     rig = Rig()
     rig.start()
     key = copied(rig)
@@ -80,7 +80,7 @@ def test_no_number_goes_back() -> None:
 
 
 def test_what_is_replaced_is_kept() -> None:
-    """A root that can be read becomes a copy itself; one that cannot is set aside."""
+    """A root that can be read becomes a copy; one that cannot is set aside."""
     rig = Rig()
     rig.turn()
     key = copied(rig)
@@ -167,7 +167,7 @@ def test_a_launch_of_a_newer_version_stops_a_restore_until_it_has_ended() -> Non
 
 
 def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
-    """A job that ran in the copy and again since: its first attempt ended, its second stops."""
+    """A job ran in the copy and again since: its first attempt ended, its second is stopped."""
     rig = Rig()
     job = rig.start(retries=1, retry_backoff=1.0)
     key = copied(rig)
@@ -181,7 +181,7 @@ def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
 
 
 def test_what_has_ended_unknown_is_not_stopped() -> None:
-    """An attempt that began and ended since the copy needs no stop, and holds nothing back."""
+    """An attempt that started and ended since the copy needs no stop, and holds nothing back."""
     rig = Rig()
     job = rig.submit(hold=True)
     key = copied(rig)
@@ -194,7 +194,7 @@ def test_what_has_ended_unknown_is_not_stopped() -> None:
 
 
 def test_a_cancel_accepted_since_is_not_forgotten() -> None:
-    """A job that was cancelled after the copy is restored as held: it never starts by itself."""
+    """A job that was cancelled after the copy is restored as held: it never starts on its own."""
     rig = Rig()
     job = rig.start()
     key = copied(rig)
@@ -220,7 +220,7 @@ def test_lost_jobs_are_named() -> None:
 
 
 def test_a_machine_that_was_being_created_is_deleted() -> None:
-    """A name is for one create: a machine that is creating in the copy is deleted."""
+    """A name is for one create: a machine that is being created in the copy is deleted."""
     rig = Rig()
     rig.are_agents_up = False
     rig.turn(2)
@@ -248,7 +248,7 @@ def test_a_new_life_of_a_machine_is_used() -> None:
 
 
 def test_a_living_leader_is_left_alone() -> None:
-    """While root changes nothing is restored; after the patience a silent leader is replaced."""
+    """While root changes nothing is restored; after a timeout a silent leader is replaced."""
     rig = Rig()
     rig.turn()
     copied(rig)
@@ -295,7 +295,7 @@ def test_a_root_that_cannot_be_decoded_may_have_a_leader() -> None:
 
 
 def test_a_lost_root_is_never_founded_anew() -> None:
-    """Where there is a copy there was a root: no bastion starts with the first numbers again."""
+    """A copy proves that there was a root: no bastion restarts with the first numbers."""
     rig = Rig()
     rig.turn(2)
     rig.bucket.delete(layout.ROOT)
@@ -335,7 +335,7 @@ def test_the_bucket_is_whole_afterwards() -> None:
 
 
 def test_a_missing_copy_is_an_error() -> None:
-    """The error names the newest copy, where there is one."""
+    """The error names the newest copy, if there is one."""
     rig = Rig()
     with pytest.raises(NotFoundError, match="there is no copy of root under state/snap/"):
         restoring(rig)
@@ -356,7 +356,7 @@ def test_the_newest_copy_comes_first() -> None:
 
 
 def test_the_newest_copy_is_that_of_the_latest_commit() -> None:
-    """A bucket that was copied from another place has the time at which each object arrived."""
+    """In a copied bucket, every object has the time at which it was copied."""
     rig = Rig()
     rig.turn()
     newest = copied(rig)
@@ -387,7 +387,7 @@ def test_dependents_learn_how_their_targets_ended() -> None:
 
 
 def test_tasks_of_an_array_are_brought_up_to_date() -> None:
-    """Tasks that ended count, unknown or cancelled ones are held, and the rest wait."""
+    """Ended tasks count, unknown or cancelled ones are held, and the rest wait."""
     rig = Rig()
     rig.turn(3)
     array = rig.submit("sweep", array=Array("0-9%2"))
@@ -416,7 +416,7 @@ def test_tasks_of_an_array_are_brought_up_to_date() -> None:
 
 
 def test_an_array_that_ended_or_was_cancelled_since_does_not_run_again() -> None:
-    """With a final record it is not restored; cancelled as a whole it is held as a whole."""
+    """With a final record it is not restored; cancelled as a whole, it is held as a whole."""
     rig = Rig()
     ended = rig.submit("ended", array=Array("0-1"))
     cancelled = rig.submit("cancelled", array=Array("0-9%1"))
@@ -458,7 +458,7 @@ def test_a_damaged_copy_is_skipped_and_named() -> None:
 
 
 def test_a_copy_of_a_newer_version_is_not_skipped() -> None:
-    """It is whole, so an older copy is restored in its place only where it is named."""
+    """It is intact, so an older copy replaces it only if that is named explicitly."""
     rig = Rig()
     rig.turn()
     good = copied(rig)
@@ -487,7 +487,7 @@ def test_a_damaged_final_record_stops_no_restore() -> None:
 
 
 def with_a_full_house() -> tuple[Rig, str]:
-    """A rig whose machines are full, so that new jobs wait, and the key of a copy."""
+    """Return a rig whose machines are full, so that new jobs wait, and the key of a copy."""
     rig = Rig()
     rig.turn(3)
     rig.start("full", h100=8, replicas=2)
@@ -495,7 +495,7 @@ def with_a_full_house() -> tuple[Rig, str]:
 
 
 def test_a_launch_that_never_started_is_requeued() -> None:
-    """A launch that has only a spec and an answer joins the queue, and runs once."""
+    """A launch with only a spec and an answer joins the queue, and runs once."""
     rig, key = with_a_full_house()
     (full,) = rig.root.jobs
     later = rig.submit("later")
@@ -522,7 +522,7 @@ def test_a_launch_that_never_started_is_requeued() -> None:
 
 
 def test_a_launch_that_is_held_is_requeued_as_held() -> None:
-    """Whether it came held or was held since; what was released since is not."""
+    """It is held if it was submitted held or held later, unless it has been released."""
     rig, key = with_a_full_house()
     came, since, free = rig.submit("came", hold=True), rig.submit("since"), rig.submit("free")
     some = rig.submit("some", array=Array("0-3"))
@@ -544,7 +544,7 @@ def _job(name: str) -> Job:
 
 @pytest.mark.parametrize("trace", ["cancelled", "started", "printed", "registered", "unanswered"])
 def test_a_launch_that_may_have_started_is_not_requeued(trace: str) -> None:
-    """With a cancel, an instruction, a log, a register, or no answer it is named as lost."""
+    """With a cancel, an instruction, a log, a register, or no answer, it is named as lost."""
     rig, key = with_a_full_house()
     job = rig.submit("later")
     rig.turn(3)
@@ -578,7 +578,7 @@ def test_a_launch_that_may_have_started_is_not_requeued(trace: str) -> None:
 
 
 def test_a_launch_with_dependencies_is_not_requeued() -> None:
-    """How its targets ended may be lost too."""
+    """The outcomes of its targets may be lost too."""
     rig, key = with_a_full_house()
     (full,) = rig.root.jobs
     after = rig.submit("after", after=[full])

@@ -1,4 +1,4 @@
-"""Bastion is removed from a host only when no pool and no machine needs it there."""
+"""Bastion is removed from a host only if no pool and no machine needs it there."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ POOLS = {each.name: each for each in (RACK, CLOUD)}
 
 
 def refused(host: str, *pools: Pool, machine: Machine | None = None, by: str = "") -> SpecError:
-    """Why nothing is removed there."""
+    """Return why nothing is removed there."""
     with pytest.raises(SpecError) as caught:
         way_to(host, {each.name: each for each in pools}, (machine,) if machine else (), by=by)
     return caught.value
 
 
 def test_a_host_is_reached_as_its_pool_reached_it() -> None:
-    """The settings are those of the named pool, of the only one, or OpenSSH's own."""
+    """The settings are those of the named pool, of the only pool, or OpenSSH's own."""
     way = way_to("gpu9", POOLS, ())
     assert (way.zones, way.options) == (("gpu9",), RACK.options)
     both = {**POOLS, "other": OTHER}
@@ -41,7 +41,7 @@ def test_a_host_is_reached_as_its_pool_reached_it() -> None:
 
 
 def test_a_host_in_use_is_refused_with_what_to_do() -> None:
-    """A pool would install it again, and a machine of the records is in use or on its way out."""
+    """A pool would install it again; a recorded machine is in use or being deleted."""
     named = refused("GPU1", RACK)
     assert named.message == "GPU1 is a host of pool rack, and would be installed again"
     assert "take it out of hosts" in named.hint
@@ -53,7 +53,7 @@ def test_a_host_in_use_is_refused_with_what_to_do() -> None:
 
 
 def test_what_cannot_be_told_is_asked_for() -> None:
-    """Pools with other settings, a pool of another provider, and words that are no host."""
+    """Pools with different settings, a pool of another provider, and invalid host names."""
     assert refused("gpu9", RACK, OTHER).message == (
         "pools other, rack reach their hosts in different ways"
     )

@@ -1,4 +1,4 @@
-"""From settings to a bastion: where its files lie, and a store that is away when it begins."""
+"""From settings to a bastion: where its files are, and a store that is away at the start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SETTINGS = ServeSettings(root_url="memory:", name="b", machines_dir=Path("/nowhe
 
 
 def test_the_quota_file_may_lie_elsewhere(tmp_path: Path) -> None:
-    """A URL names folder and file, settings of the store included."""
+    """A URL names folder and file, including settings of the store."""
     ours = MemoryStore(lambda: 0.0)
     folder = tmp_path / "private"
     folder.mkdir()
@@ -63,7 +63,7 @@ def test_the_quota_file_may_lie_elsewhere(tmp_path: Path) -> None:
 
 
 def test_the_quota_file_may_be_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path is a file here, from the folder where the bastion is started."""
+    """A path is a local file, relative to the folder where the bastion is started."""
     (tmp_path / "quota.toml").write_text("x")
     monkeypatch.chdir(tmp_path)
     for path in ("quota.toml", f"{tmp_path}/quota.toml"):
@@ -85,7 +85,7 @@ def test_the_quota_file_may_be_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_a_quota_file_that_is_no_place_names_its_flag(url: str, said: str) -> None:
-    """The error tells flag, value and what is wrong; the hint what to write."""
+    """The error has flag, value and what is wrong; the hint says what to write."""
     with pytest.raises(SpecError, match=said) as caught:
         _quota_place(replace(SETTINGS, quota_url=url), MemoryStore(lambda: 0.0))
     assert str(caught.value).startswith(f"--quota: {url!r}")
@@ -95,7 +95,7 @@ def test_a_quota_file_that_is_no_place_names_its_flag(url: str, said: str) -> No
 def test_a_quota_file_that_is_not_there_is_told_with_its_flag_and_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may come, so a bastion goes on without; of a folder that is not there, it says which."""
+    """It may appear later, so a bastion continues; for a missing folder, it says which."""
     monkeypatch.chdir(tmp_path)
     ours = MemoryStore(lambda: 0.0)
     for said, told in (
@@ -147,7 +147,7 @@ def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
 
 
 def test_a_bastion_that_begins_on_a_full_disk_waits() -> None:
-    """It says what is wrong, once a minute, and goes on once there is room."""
+    """It says what is wrong once per minute, and continues once there is room."""
     left = [StoreFullError(f"state/probe/{n}: the disk is full") for n in range(90)]
 
     class Full(MemoryStore):
@@ -164,7 +164,7 @@ def test_a_bastion_that_begins_on_a_full_disk_waits() -> None:
 
 
 def test_a_store_that_refuses_ends_it() -> None:
-    """A bucket that does not exist is an error at once."""
+    """A bucket that does not exist is an immediate error."""
 
     class Refusing(MemoryStore):
         def create(self, key: str, data: bytes) -> Written:
@@ -178,7 +178,7 @@ def test_a_store_that_refuses_ends_it() -> None:
 
 
 def test_a_broken_port_for_metrics_never_ends_it() -> None:
-    """A port that is taken, or an address that there is not, is a warning; the bastion goes on."""
+    """A port in use or an unavailable address is a warning; the bastion continues."""
     said = StringIO()
     journal = Journal("b", VirtualClock(), out=said)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -192,7 +192,7 @@ def test_a_broken_port_for_metrics_never_ends_it() -> None:
 
 
 def test_a_bastion_answers_prometheus() -> None:
-    """What a bastion with a port for metrics does is told there."""
+    """The metrics of a bastion with a metrics port are available there."""
     said = StringIO()
     meter = _meter(replace(SETTINGS, metrics_port=0), Journal("b", VirtualClock(), out=said))
     meter.asked("swap", 0.1, "ok")
@@ -207,8 +207,8 @@ def test_a_bastion_answers_prometheus() -> None:
 def test_status_tells_of_a_record_that_nothing_compacts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without DuckDB the bastion goes on, warns once, and says so in `status` for good."""
-    monkeypatch.setitem(sys.modules, "duckdb", None)  # as where it is not installed
+    """Without DuckDB the bastion continues, warns once, and always says so in `status`."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)  # as if it is not installed
     settings = replace(SETTINGS, root_url=tmp_path.as_uri())
     told: list[tuple[str, ...]] = [()]
 
@@ -224,7 +224,7 @@ def test_status_tells_of_a_record_that_nothing_compacts(
 
 
 def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
-    """A new folder is made for a new bucket, and not where an older bucket has machines."""
+    """A folder is created for a new bucket, but not where an older bucket has machines."""
     root, machines = tmp_path / "root", tmp_path / "machines"
     settings = replace(SETTINGS, root_url=f"file://{root}", machines_dir=machines)
 
@@ -250,7 +250,7 @@ print(_candidate(settings).boot)
 
 
 def test_a_bastion_in_a_container_judges_no_process_outside() -> None:
-    """It sees none of them, so each of two with one host name would take the other for dead."""
+    """It sees none of them: two with one host name would each consider the other dead."""
     arguments = ["unshare", "-r", "--pid", "--fork", sys.executable, "-c", IN_A_CONTAINER]
     done = subprocess.run(arguments, capture_output=True, text=True)
     if "unshare" in done.stderr:

@@ -1,4 +1,4 @@
-"""Which bastion may lead, and when."""
+"""Which bastion can lead, and when."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Town:
         self.made = 0
 
     def nonce(self) -> str:
-        """A fresh name."""
+        """Return a new name."""
         self.made += 1
         return f"n{self.made}"
 
@@ -40,7 +40,7 @@ class Town:
         is_moved: bool = False,
         build: str = "",
     ) -> Election:
-        """A bastion that is a candidate."""
+        """Return a bastion that is a candidate."""
         candidate = Candidate(
             holder=holder, host=host, boot=boot, pid=pid, pid_started=0.0, ttl_s=30.0, build=build
         )
@@ -57,7 +57,7 @@ class Town:
 
 
 def leads(election: Election) -> Held | None:
-    """What it leads now, or None."""
+    """Return what it leads now, or None."""
     try:
         return election.try_once()
     except LeaseHeldError:
@@ -65,7 +65,7 @@ def leads(election: Election) -> Held | None:
 
 
 def test_the_first_bastion_creates_root_and_leads() -> None:
-    """On an empty bucket the first one makes root and leads it, in the store's time."""
+    """On an empty bucket the first bastion creates root and leads, in the store's time."""
     town = Town()
     town.clock._wall = 5.0
     held = town.election().try_once()
@@ -86,7 +86,7 @@ def test_a_restart_on_the_same_host_leads_at_once() -> None:
 
 
 def test_a_rebooted_host_leads_after_half_a_lease() -> None:
-    """After a reboot of its host the same bastion waits only until a living one had renewed."""
+    """After a reboot of its host, the same bastion waits until a living one would have renewed."""
     town = Town()
     town.election(boot="1").try_once()
     again = town.election(boot="2")
@@ -98,7 +98,7 @@ def test_a_rebooted_host_leads_after_half_a_lease() -> None:
 
 
 def test_two_machines_of_one_name_do_not_take_the_lead_from_each_other() -> None:
-    """One that lives renews in time, so the other, made by mistake, never leads."""
+    """The living one renews in time, so the other, created by mistake, never leads."""
     town = Town()
     writer = RootWriter(town.store, town.clock)
     held = town.election(boot="1").try_once()
@@ -120,7 +120,7 @@ def test_a_living_process_of_this_host_is_waited_for(holder: str) -> None:
 
 
 def test_a_standby_elsewhere_waits_for_silence() -> None:
-    """Another host takes over when root has not moved for 1.25 leases on its own clock."""
+    """Another host takes over when root has not changed for 1.25 leases on its own clock."""
     town = Town()
     town.election("a", host="one").try_once()
     standby = town.election("b", host="two")
@@ -170,7 +170,7 @@ def test_of_two_standbys_one_leads() -> None:
 
 
 def test_a_lost_answer_is_no_lost_lead() -> None:
-    """A take-over whose answer was lost is found to be ours."""
+    """A take-over whose answer was lost is recognized as ours."""
     town = Town()
     faults = [Fault.AFTER]
     town.store = FaultyStore(
@@ -192,8 +192,8 @@ def test_a_root_that_cannot_be_decoded_is_left_alone() -> None:
     assert found.data == b'{"schema": 99}'
 
 
-def test_a_root_of_another_build_is_kept_as_it_was() -> None:
-    """That build may not read what is committed from then on; with the copy it has a way back."""
+def test_a_root_of_an_older_bastion_is_kept_as_it_was() -> None:
+    """The older bastion cannot read later commits; the copy is a way back to it."""
     town = Town()
     town.alive = False
     town.election(build="old").try_once()
@@ -220,7 +220,7 @@ def test_a_root_that_names_no_build_is_kept_as_it_was() -> None:
 
 
 def test_an_hourly_copy_of_the_same_commit_stands() -> None:
-    """It is the same root, compressed otherwise."""
+    """It is the same root, compressed differently."""
     town = Town()
     town.alive = False
     old = town.election(build="old").try_once()
@@ -229,7 +229,7 @@ def test_an_hourly_copy_of_the_same_commit_stands() -> None:
 
 
 def test_a_wrong_clock_does_not_enter_root() -> None:
-    """The time in root is the store's, whatever the clock of the machine that creates it."""
+    """The time in root is the store's, whatever the clock of the creating machine says."""
     store = MemoryStore(lambda: 100.0)
     town = Town()
     town.store = store
@@ -263,7 +263,7 @@ def test_a_bucket_that_was_led_is_never_begun_anew(trace: str) -> None:
 
 
 def test_requests_and_machines_may_come_before_the_first_bastion() -> None:
-    """What users, admins and agents write does not keep a bucket from being begun."""
+    """What users, admins and agents write does not prevent a first bastion."""
     town = Town()
     for key in (
         layout.QUOTA,
@@ -276,7 +276,7 @@ def test_requests_and_machines_may_come_before_the_first_bastion() -> None:
 
 
 def test_a_bucket_is_named_once_for_all() -> None:
-    """A new bucket draws a name with its first commit, and every later leader keeps it."""
+    """A new bucket gets a name with its first commit, and every later leader keeps it."""
     town = Town()
     held = town.election("a").try_once()
     assert held.root.bucket.startswith("n")
@@ -285,7 +285,7 @@ def test_a_bucket_is_named_once_for_all() -> None:
 
 
 def test_a_bucket_older_than_names_keeps_what_its_machines_carry() -> None:
-    """A root without a name gets the one that its URL gave its machines, so none is orphaned."""
+    """A root without a name gets the one that its machines derived from its URL: no orphans."""
     town = Town()
     RootWriter(town.store, town.clock).commit(
         Root(epoch=0, seq=0, now=0.0, write_id="old"), over=None
@@ -294,7 +294,7 @@ def test_a_bucket_older_than_names_keeps_what_its_machines_carry() -> None:
 
 
 def test_a_copy_of_a_bucket_with_machines_is_not_led() -> None:
-    """Its machines obey the original; an admin may say that it has moved, and that holds."""
+    """Its machines obey the original; an admin can say that it has moved, and that applies."""
     town = Town()
     town.alive = False
     led = town.election(address="gs://old").try_once()
@@ -313,7 +313,7 @@ def test_a_copy_of_a_bucket_with_machines_is_not_led() -> None:
 
 @pytest.mark.parametrize("machine", [None, Machine(name="here-1-0", pool="here")])
 def test_a_bucket_that_moved_without_machines_elsewhere_is_led(machine: Machine | None) -> None:
-    """Nothing obeys the old address: a machine of this very host ends with its bucket."""
+    """Nothing obeys the old address: a machine of this host ends with its bucket."""
     town = Town()
     town.alive = False
     led = town.election(address="file:///old").try_once()

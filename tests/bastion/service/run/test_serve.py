@@ -91,7 +91,7 @@ class Script:
         out: StringIO | None = None,
         watch: Watch | None = None,
     ) -> Service:
-        """The service under test."""
+        """Return the service under test."""
         lead: Callable[[Held], object] = lambda held: self  # noqa: E731
         return Service(
             self,  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ class Script:
 
 
 def test_it_leads_until_it_is_asked_to_stop() -> None:
-    """It takes the lead, runs turns until it is asked to stop, and gives the lead up."""
+    """It takes the lead, runs turns until it is told to stop, and gives up the lead."""
     script = Script()
     assert script.service().run() == 0
     assert script.did[:2] == ["stand", "turn"]
@@ -130,7 +130,7 @@ class Newspaper(Pause):
 
 
 def test_news_ends_the_pause_between_two_turns() -> None:
-    """What is written to the inbox is read at once; without a watch the next turn comes in time."""
+    """The inbox is read immediately after a write; without a watch, the next turn is on time."""
     script, still = Script(), Script()
     paper = Newspaper(script.clock)
     assert script.service(watch=paper).run() == still.service().run() == 0
@@ -143,7 +143,7 @@ def test_news_ends_the_pause_between_two_turns() -> None:
 
 
 def test_a_refusal_of_a_provider_ends_the_pause_too() -> None:
-    """What was to be made in a zone that is sold out is placed in another one at once."""
+    """A create in a sold-out zone is immediately placed in another one."""
     script = Script()
     script.waits_s, script.stop_after = 5.0, 3
     script.refused_at = script.clock.monotonic() + 1.0
@@ -155,14 +155,14 @@ def test_a_refusal_of_a_provider_ends_the_pause_too() -> None:
 
 
 def test_a_store_out_of_reach_is_waited_for() -> None:
-    """A turn that fails by the store is retried a second later."""
+    """A turn that fails because of the store is retried a second later."""
     script = Script(tries=[StoreError("down")], turns=[StoreError("down"), True])
     assert script.service().run() == 0
     assert script.did[:5] == ["stand", "stand", "turn", "turn", "turn"]
 
 
 def test_a_fenced_bastion_stops_acting() -> None:
-    """A fenced bastion closes its lanes, does not give up the lead, and ends with 1."""
+    """A fenced bastion stops its lanes, does not give up the lead, and ends with 1."""
     script = Script(turns=[True, FencedError(ours=3, theirs=4)])
     assert script.service().run() == 1
     assert script.did == ["stand", "turn", "turn", "close"]
@@ -176,7 +176,7 @@ def test_a_standby_waits_for_the_lead_again() -> None:
 
 
 def test_without_standby_a_living_leader_ends_it() -> None:
-    """Without `--standby` a bastion that sees root move under another ends with 1."""
+    """Without `--standby`, a bastion that sees root change under another ends with 1."""
     script = Script(tries=[LeaseHeldError("other")] * 1000)
     script.stop_after, script.moves = 1000, True
     assert script.service().run() == 1
@@ -185,14 +185,14 @@ def test_without_standby_a_living_leader_ends_it() -> None:
 
 
 def test_a_silent_leader_is_outwaited() -> None:
-    """Without `--standby` a bastion waits for a leader that does not move, and takes over."""
+    """Without `--standby`, a bastion waits for a leader that makes no commits, and takes over."""
     script = Script(tries=[LeaseHeldError("other")] * 10)
     assert script.service().run() == 0
     assert "turn" in script.did
 
 
 def test_a_standby_waits_as_long_as_it_takes() -> None:
-    """With `--standby` it waits until it may lead."""
+    """With `--standby`, it waits until it can lead."""
     script = Script(tries=[LeaseHeldError("other")] * 100)
     script.stop_after = 105
     assert script.service(standby=True).run() == 0
@@ -208,7 +208,7 @@ def test_a_refusal_is_waited_out(standby: bool) -> None:
 
 
 def test_a_standby_outwaits_a_full_bucket() -> None:
-    """A standby that may not write its commit stays, and says why once a minute."""
+    """A standby that cannot write its commit stays, and says why once per minute."""
     script = Script(tries=[LeaseHeldError("other"), *[StoreRefusedError("the disk is full")] * 30])
     script.stop_after = 40
     journal = StringIO()
@@ -218,7 +218,7 @@ def test_a_standby_outwaits_a_full_bucket() -> None:
 
 
 def test_a_bucket_that_has_room_again_is_no_problem() -> None:
-    """The first turn that succeeds ends the problem that kept the turns before from the bucket."""
+    """The first successful turn ends the problem that kept earlier turns from the bucket."""
     script = Script(turns=[StoreRefusedError("the disk is full")] * 2)
     service = script.service()
     assert service.run() == 0
@@ -227,7 +227,7 @@ def test_a_bucket_that_has_room_again_is_no_problem() -> None:
 
 
 def test_a_lead_is_kept_when_the_time_is_up() -> None:
-    """After the deadline of a stop no further commit is begun: one may be in doubt already."""
+    """After the deadline of a stop, no further commit starts: one may already be in doubt."""
     script = Script()
     assert script.service(is_over=lambda: True).run() == 1
     assert "give up" not in script.did
@@ -235,14 +235,14 @@ def test_a_lead_is_kept_when_the_time_is_up() -> None:
 
 
 def test_a_last_commit_that_fails_is_reported() -> None:
-    """A lead that could not be given up is an exit code of 1."""
+    """Failing to give up the lead means exit code 1."""
     script = Script()
     script.give_up_error = StoreError("down")
     assert script.service().run() == 1
 
 
 def test_once_is_one_turn() -> None:
-    """`once` leads for one turn and gives the lead up."""
+    """`once` leads for one turn and gives up the lead."""
     script = Script()
     assert script.service().once() == 0
     assert script.did == ["stand", "turn", "give up"]
@@ -253,12 +253,12 @@ def test_once_is_one_turn() -> None:
     [("file:///x", LOCAL), ("memory:", LOCAL), ("gs://b", CLOUD), ("s3://b", CLOUD)],
 )
 def test_the_pace_is_the_stores(url: str, pace: object) -> None:
-    """Folders are polled all the time, cloud stores as seldom as their limits ask."""
+    """Folders are polled continuously, cloud stores as rarely as their limits require."""
     assert pace_of(url) == pace
 
 
 def test_paces_leave_room_for_the_lease() -> None:
-    """A leader that idles still renews its lease several times before it is over."""
+    """An idle leader renews its lease several times before it expires."""
     for pace in (LOCAL, CLOUD):
         assert pace.idle_poll_s + pace.commit_s < pace.ttl_s / 3
 
@@ -272,7 +272,7 @@ def test_a_turn_that_fails_by_a_bug_is_discarded() -> None:
 
 
 def test_many_failed_turns_in_a_row_end_a_bastion() -> None:
-    """If every turn of a row fails the process ends, so that a new one starts."""
+    """If many consecutive turns fail, the process ends, so that a new one starts."""
     script = Script(turns=[ValueError("odd")] * (MOST_FAILURES + 5))
     script.stop_after = 100
     with pytest.raises(ValueError, match="odd"):
@@ -281,7 +281,7 @@ def test_many_failed_turns_in_a_row_end_a_bastion() -> None:
 
 
 def test_a_leader_knows_whether_news_end_its_waits() -> None:
-    """Where the inbox is watched, a leader with nothing under way need not poll it so often."""
+    """With a watched inbox, a leader with nothing in progress polls less often."""
 
     class Watching(Pause):
         def fileno(self) -> int:
@@ -297,7 +297,7 @@ def test_a_leader_knows_whether_news_end_its_waits() -> None:
 
 
 def test_a_bastion_whose_bucket_was_deleted_ends() -> None:
-    """An outage is outlasted; a folder that the kernel saw deleted for a minute is no outage."""
+    """It survives an outage; a folder that the kernel reports deleted for a minute is none."""
 
     class Removed(Pause):
         def is_removed(self) -> bool:

@@ -1,4 +1,4 @@
-"""The deadline of a stop, as a process of its own meets it."""
+"""The deadline of a stop, in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ with Stopping(SystemClock()):
 
 
 def test_a_second_signal_ends_it_at_once_also_on_a_full_disk() -> None:
-    """It would say so where no byte can be written, and ends all the same."""
+    """It ends even if it cannot write a byte about it."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([sys.executable, "-c", HANGS], stderr=full, timeout=60, check=False)
     assert done.returncode == 1

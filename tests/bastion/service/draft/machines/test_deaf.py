@@ -1,4 +1,4 @@
-"""Machines that run and whose agents answer nothing."""
+"""Machines that run while their agents answer nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TWO = CONFIG.replace("count = 2", "max_machines = 2")
 
 
 def test_a_job_leaves_a_machine_whose_agent_never_answers() -> None:
-    """An instruction that is unanswered for ten minutes costs the machine, and the job nothing."""
+    """An instruction that is unanswered for ten minutes costs the machine, but the job nothing."""
     rig = Rig(config=TWO)
     first = rig.start("first", h100=8)
     agent = rig.agent_of(first)
@@ -50,7 +50,7 @@ def test_a_stop_that_is_never_answered_ends_with_its_machine() -> None:
 
 
 def test_a_machine_where_another_job_runs_is_kept() -> None:
-    """What runs on a machine is not ended because its agent leaves something else unanswered."""
+    """A running job is not ended because its agent leaves something else unanswered."""
     rig = Rig(config=TWO.replace("max_machines = 2", "max_machines = 1"))
     runs = rig.start("runs", h100=4)
     agent = rig.agent_of(runs)
@@ -83,7 +83,7 @@ BEATS = 300.0
 def running(
     machines: int = 1, *, spoil: Callable[[ObjectStore], ObjectStore] = lambda store: store
 ) -> tuple[Rig, list[str]]:
-    """A job on each of some machines, whose agents ring every five minutes and then die."""
+    """Run a job on each of some machines; their agents ring every five minutes and then die."""
     config = CONFIG.replace("count = 2", f"max_machines = {machines + 1}")
     rig = Rig(config=config, quota=QUOTA.replace("h100 = 16", "h100 = 80"), spoil=spoil)
     jobs = [rig.start(f"job-{n}", h100=8) for n in range(machines)]
@@ -98,17 +98,17 @@ def running(
 
 
 def pass_s(rig: Rig, seconds: float) -> None:
-    """Let time pass in turns that follow each other without a gap."""
+    """Let time pass in turns without a gap."""
     rig.turn(int(seconds / 30), seconds=30.0)
 
 
 def told(rig: Rig, what: str) -> list[str]:
-    """The texts of an event in the history."""
+    """Return the texts of an event in the history."""
     return [event.text for event in rig.history() if event.what == what]
 
 
 def test_a_dead_agent_beside_a_running_job_is_noticed() -> None:
-    """No instruction is due: heartbeats that fail to come quarantine the machine, and say so."""
+    """No instruction is due: missing heartbeats quarantine the machine, with a message."""
     rig, (job,) = running()
     name = rig.agent_of(job).name
     pass_s(rig, 870)
@@ -141,7 +141,7 @@ def test_its_job_starts_elsewhere_once_the_machine_is_confirmed_gone() -> None:
 
 
 def test_a_network_that_is_cut_ends_no_machine_for_a_day() -> None:
-    """Most machines are silent at once: that is no death of agents."""
+    """If most machines are silent at the same time, their agents are not dead."""
     rig, jobs = running(4)
     pass_s(rig, 7200)
     assert {m.phase.value for m in rig.root.machines.values()} == {"silent"}
@@ -154,7 +154,7 @@ def test_a_network_that_is_cut_ends_no_machine_for_a_day() -> None:
 
 
 def test_an_agent_that_promises_no_heartbeat_is_not_judged() -> None:
-    """One of an older build rings only when there is news."""
+    """An agent of an older build rings only when there is news."""
     rig, (job,) = running()
     machine = rig.root.machines[rig.agent_of(job).name]
     rig.agent_of(job).heartbeat_s = 0.0
@@ -165,7 +165,7 @@ def test_an_agent_that_promises_no_heartbeat_is_not_judged() -> None:
 
 
 def test_an_outage_of_the_bastion_ages_no_heartbeat() -> None:
-    """A bastion that was away heard no agent: each has its time anew."""
+    """A bastion that was away heard no agent: the time of each starts over."""
     rig, (job,) = running()
     rig.clock.advance(7200.0)
     rig.turn(10)
@@ -173,7 +173,7 @@ def test_an_outage_of_the_bastion_ages_no_heartbeat() -> None:
 
 
 def test_an_outage_of_the_bucket_ages_no_heartbeat() -> None:
-    """While no write lands, no bell does: turns whose commits are refused make no agent silent."""
+    """While no write lands, no bell does: refused commits make no agent silent."""
     is_full = False
 
     def faults(operation: Operation, key: str) -> Fault | None:

@@ -1,4 +1,4 @@
-"""Machines that can start nothing: none of a queue's jobs fails by them, and they come back."""
+"""Machines that cannot start anything fail no job of a queue, and recover."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FULL = End(
 
 
 def test_a_machine_that_starts_nothing_fails_no_job() -> None:
-    """Of two machines one has a full disk: every job of a queue succeeds, on the other."""
+    """One of two machines has a full disk: every job of a queue succeeds on the other."""
     rig = Rig(config=TWO)
     rig.turn(10)
     bad, good = sorted(rig.agents)
@@ -77,7 +77,7 @@ def test_a_machine_takes_nothing_after_failed_starts_and_is_tried_again() -> Non
 
 
 def test_an_agent_says_that_its_machine_is_unwell_and_well_again() -> None:
-    """While an agent tells of a full disk its machine takes nothing; the job waits, and says so."""
+    """While an agent reports a full disk, its machine gets no job; the waiting job says so."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
@@ -101,7 +101,7 @@ def test_what_programs_print_is_one_line_of_a_table() -> None:
 
 
 def test_no_job_lands_on_a_device_that_others_hold() -> None:
-    """Jobs get the other devices; the holder of the one is shown; once free it is used again."""
+    """Jobs get the other devices; the holder of the one is shown; once free, it is used again."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
@@ -134,7 +134,7 @@ def test_no_job_lands_on_a_device_that_others_hold() -> None:
 
 
 def test_a_start_that_its_machine_does_not_answer_names_the_machine() -> None:
-    """A job that is starting on a machine whose agent is gone says which machine it waits for."""
+    """A job that is starting on a machine without an agent says for which machine it waits."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
@@ -149,7 +149,7 @@ def test_a_start_that_its_machine_does_not_answer_names_the_machine() -> None:
 
 
 def test_a_machine_that_alone_fails_a_job_is_cordoned() -> None:
-    """Twice the same failure on one machine and none elsewhere cordons it, and says why."""
+    """Two equal failures on one machine and none elsewhere cordon it, with a reason."""
     rig = Rig(config=TWO)
     rig.turn(3)
     job = rig.start(h100=8, retries=5, retry_backoff="1s")
@@ -170,7 +170,7 @@ def test_a_machine_that_alone_fails_a_job_is_cordoned() -> None:
 
 
 def test_a_gang_leaves_a_machine_that_its_cloud_takes_back() -> None:
-    """A certain notice preempts the whole gang, at no cost; one that is only likely does not."""
+    """A certain notice preempts the whole gang at no cost; a merely likely one does not."""
     rig = Rig(
         config=TWO.replace("min_machines = 2", ""),
         quota=QUOTA.replace("0.5", "1.0", 1).replace("h100 = 0.5", "h100 = 0.0"),
@@ -191,7 +191,7 @@ def test_a_gang_leaves_a_machine_that_its_cloud_takes_back() -> None:
 
 
 def test_a_machine_that_its_cloud_takes_back_stays_closed_whatever_its_agent_tells() -> None:
-    """A device that breaks, or a disk with room again, opens it to no job in its last minutes."""
+    """A device that breaks, or a disk with room again, does not open it in its last minutes."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
@@ -206,7 +206,7 @@ def test_a_machine_that_its_cloud_takes_back_stays_closed_whatever_its_agent_tel
 
 
 def test_a_pause_after_failed_starts_is_not_ended_by_news_of_a_device() -> None:
-    """Its agent has told nothing of the start, so nothing that it tells takes that back."""
+    """Its agent has not reported the start, so nothing that it reports undoes the pause."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
@@ -221,7 +221,7 @@ def test_a_pause_after_failed_starts_is_not_ended_by_news_of_a_device() -> None:
 
 
 def test_failed_starts_do_not_open_a_machine_that_its_agent_calls_unwell() -> None:
-    """A pause ends by itself; a full disk only when the agent tells so."""
+    """A pause ends automatically; a full disk only ends when the agent says so."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents

@@ -1,4 +1,4 @@
-"""Idle machines become of the bastion's build; a job that came first is not disturbed."""
+"""Idle machines get the bastion's build; running jobs are not disturbed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ONE = CONFIG.replace("count = 2", "count = 1")
 
 
 def begun(config: str = ONE, build: str = "old") -> tuple[Rig, list[Agent]]:
-    """Machines of a build, under a bastion of another one."""
+    """Return machines of one build, under a bastion of another one."""
     rig = Rig(config=config)
     rig.until(lambda: bool(rig.root.machines) and all(m.life for m in rig.root.machines.values()))
     for agent in rig.agents.values():
@@ -22,12 +22,12 @@ def begun(config: str = ONE, build: str = "old") -> tuple[Rig, list[Agent]]:
 
 
 def upgrades(agent: Agent) -> list[Upgrade]:
-    """What an agent was told to become."""
+    """Return the builds to which an agent was told to upgrade."""
     return [each for each in agent.told if isinstance(each, Upgrade)]
 
 
 def test_an_idle_machine_is_upgraded_once() -> None:
-    """It is told which build, is not asked again, and its new build is in the history."""
+    """It is told the build once, and its new build is in the history."""
     rig, (agent,) = begun()
     rig.turn(10)
     assert upgrades(agent) == [Upgrade(build=NEW)]
@@ -54,7 +54,7 @@ def test_a_machine_with_a_job_is_upgraded_after_it() -> None:
 
 
 def test_one_that_did_not_come_is_asked_again() -> None:
-    """Half an hour later: an installation may have failed."""
+    """The instruction is repeated half an hour later: an installation may have failed."""
     rig, (agent,) = begun()
     rig.turn(5)
     rig.clock.advance(PATIENCE_S)
@@ -75,7 +75,7 @@ def test_few_machines_are_upgraded_at_a_time() -> None:
 
 
 def test_agents_of_this_build_of_folders_or_too_old_are_left_alone() -> None:
-    """Nothing is to be done, or they would not understand."""
+    """They need no upgrade, or would not understand the instruction."""
     for build, heartbeat_s in (("new", 300.0), ("", 300.0), ("old", 0.0)):
         rig, (agent,) = begun(build=build)
         agent.heartbeat_s = heartbeat_s
