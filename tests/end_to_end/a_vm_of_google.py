@@ -1,4 +1,4 @@
-"""What the bastion's VM becomes when it boots: a process here that runs its start-up script."""
+"""The bastion's VM after its boot: a process on this machine that runs its start-up script."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def boot(here: Programs, cloud: Compute, name: str, tools: Path | None = None) -
 
 
 def stop_vm(folder: Path) -> None:
-    """Kill what the VM's script began: first the loop, which would begin the bastion again."""
+    """Kill what the VM's script started: first the loop that would restart the bastion."""
     for process in psutil.process_iter():
         try:
             is_ours = process.environ().get("BASTION_BOOT_DIR", "").startswith(str(folder))

@@ -1,4 +1,4 @@
-"""A bastion that serves many tests: machines that have secrets, a key for git, and uv."""
+"""A bastion that serves many tests: machines with secrets, a key for git, and uv."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.secret_manager import secret_manager
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    """A bastion on a folder, with two machines of eight devices each."""
+    """Run a bastion on a folder, with two machines of eight devices each."""
     folder = tmp_path_factory.mktemp("programs")
     for made in ("bin", "secrets/red", "ssh"):
         (folder / made).mkdir(parents=True)

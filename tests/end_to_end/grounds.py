@@ -1,8 +1,8 @@
 """
-What a pool can be made of, one ground for each provider: `local` to `gcp_tpu`.
+The possible pools, one ground for each provider: `local` to `gcp_tpu`.
 
 A ground is the pool's table of the configuration and what the bastion needs to reach the provider.
-Its machines are real agents, begun by what the provider does: the start-up script of a cloud, an
+Its machines are real agents, started in the provider's way: the start-up script of a cloud, an
 installation over ssh, a container, a pod. The clouds are servers on loopback.
 """
 
@@ -41,22 +41,24 @@ class Ground:
     pool: str
     """Its lines of the pool's table, without `max_machines` and `idle_timeout`."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """What the bastion alone gets."""
+    """What only the bastion gets."""
     check_end: Callable[[], None] | None = lambda: None
-    """Asserts what has to be true once idle machines have left the records; None: that is tested
-    elsewhere, and not waited for."""
+    """
+    Asserts what must hold once idle machines have left the records; None: that is tested elsewhere,
+    and not waited for.
+    """
 
 
 @contextmanager
 def local_ground(folder: Path) -> Iterator[Ground]:
-    """Machines on the bastion's own host."""
+    """Provide machines on the bastion's own host."""
     pool = '\nprovider = "local"\nresources = { cpu = 2, memory = "48GiB" }'
     yield Ground(pool=pool, check_end=None)
 
 
 @contextmanager
 def ssh_ground(folder: Path) -> Iterator[Ground]:
-    """Two hosts, each a real sshd."""
+    """Provide two hosts, each a real sshd."""
     with ssh_hosts(folder, "gpu1", "gpu2") as config:
         yield Ground(
             pool=f"""
@@ -70,7 +72,7 @@ options = {{ ssh_config = "{config}", python = "{sys.executable}" }}""",
 
 @contextmanager
 def fake_docker_ground(folder: Path) -> Iterator[Ground]:
-    """Containers of an engine of ours, which are processes that see every file."""
+    """Provide containers of a test engine, which are processes that see every file."""
     engine = FakeEngine(folder / "docker.socket", images={IMAGE}, folders=folder / "box")
     engine.open()
     try:
@@ -81,7 +83,7 @@ def fake_docker_ground(folder: Path) -> Iterator[Ground]:
 
 @contextmanager
 def docker_ground(folder: Path) -> Iterator[Ground]:
-    """Containers of a real engine, whose image has a shell alone, and mounts that have Python."""
+    """Provide containers of a real engine: the image has only a shell, and mounts have Python."""
     # Addresses of sockets are short, and an engine has some deep below its folder.
     with TemporaryDirectory(prefix="engine") as short, dockerd(Path(short)) as made:
         made.load_image()
@@ -111,7 +113,7 @@ mounts = "{mounts}" """
 
 @contextmanager
 def fake_slurm_ground(folder: Path) -> Iterator[Ground]:
-    """Nodes of a Slurm of ours, which are this machine."""
+    """Provide nodes of a test Slurm, which are this machine."""
     fake = FakeSlurm(folder)
     try:
         path = f"{fake.programs()}:{os.environ['PATH']}"
@@ -122,7 +124,7 @@ def fake_slurm_ground(folder: Path) -> Iterator[Ground]:
 
 @contextmanager
 def slurm_ground(folder: Path) -> Iterator[Ground]:
-    """Nodes of a real Slurm, all on this machine."""
+    """Provide nodes of a real Slurm, all on this machine."""
     # Addresses of sockets are short.
     with TemporaryDirectory(prefix="slurm") as short, slurm(Path(short)) as made:
         yield Ground(pool=_SLURM_POOL, env={**made.env, "TMPDIR": short})
@@ -136,14 +138,14 @@ options = {{ gres = "none", time = "1:00:00", python = "{sys.executable}" }}"""
 
 
 def _left_slurm(fake: FakeSlurm) -> None:
-    """Two jobs were made, and nothing of them is left on their nodes."""
+    """Two jobs were created, and nothing of them is left on their nodes."""
     assert fake.made() == 2
     until(lambda: not list(fake.folder.glob("n*/bastion-*/*/*")), "the folders of machines go")
 
 
 @contextmanager
 def kubernetes_ground(folder: Path) -> Iterator[Ground]:
-    """Pods of a cluster of ours, which are processes that see every file."""
+    """Provide pods of a test cluster, which are processes that see every file."""
     with kubernetes(folder) as cluster:
         try:
             yield Ground(
@@ -165,7 +167,7 @@ python = "{sys.executable}" """,
 
 
 def _left_kubernetes(cluster: Kubernetes) -> None:
-    """Two pods were made, and are over or forgotten."""
+    """Two pods were created, and are over or forgotten."""
     assert cluster.pods.made == 2
     pods = cluster.pods.of.values()
     until(lambda: all(each["status"]["phase"] in OVER for each in pods), "the pods end")
@@ -173,7 +175,7 @@ def _left_kubernetes(cluster: Kubernetes) -> None:
 
 @contextmanager
 def ec2_ground(folder: Path) -> Iterator[Ground]:
-    """Instances of a region on loopback, whose user data is run."""
+    """Provide instances of a region on loopback, whose user data is run."""
     with ec2_server() as world, ticking(world):
         machines = Hosts(world, folder / "instances")
 
@@ -200,7 +202,7 @@ options = {{ machine_type = "m7i.large", python = "{sys.executable}" }}""",
 
 @contextmanager
 def gce_ground(folder: Path) -> Iterator[Ground]:
-    """VMs on loopback, in the second zone, since the first has room for only one of two."""
+    """Provide VMs on loopback, in the second zone, because the first has room for only one."""
     with Compute.at(SystemClock()) as server:
         server.operation_s, server.boot_s, server.delete_s = 0.2, 0.5, 0.5
         server.stock = {"us-central1-a": 1}
@@ -224,7 +226,7 @@ options = {{ project = "acme", machine_type = "n2-standard-2", python = "{sys.ex
 
 @contextmanager
 def gcp_tpu_ground(folder: Path, kind: str = "tpu-v5e-1") -> Iterator[Ground]:
-    """Slices on loopback, whose hosts have no chips."""
+    """Provide slices on loopback, whose hosts have no chips."""
     with Tpu.at(SystemClock()) as server:
         server.operation_s, server.queue_s, server.boot_s, server.delete_s = 0.2, 0.2, 0.5, 0.5
 

@@ -1,4 +1,4 @@
-"""The installed command: a wheel built from this tree, installed apart, run as users do."""
+"""The installed command: a wheel built from this tree, installed separately, run as users do."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ def build_wheel(into: Path) -> Path:
 
 
 class Installed(Programs):
-    """
-    Bastion as a user has it: installed apart, and a project folder whose scripts carry names of
-    ours.
-    """
+    """Bastion as a user has it: a separate installation, and scripts named like our modules."""
 
     def __init__(self, folder: Path, place: Place, wheel: Path) -> None:
         super().__init__(folder, place)

@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
 """Limit for what a real bastion does within a second or two on an idle machine."""
 BOUND = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if not os.geteuid() else []
-"""A prefix of commands: with it even root may read no more than the modes of files allow."""
+"""A command prefix: with it, even root can only read what file modes allow."""
 
 
 class Programs:
@@ -29,7 +29,7 @@ class Programs:
     The command, the bastions and the user of one root.
 
     Args:
-        folder: For all files of what runs.
+        folder: For all files of these programs.
         place: The root.
     """
 
@@ -81,7 +81,7 @@ class Programs:
 
     @property
     def client(self) -> Client:
-        """A client of the same user."""
+        """Return a client of the same user."""
         return Client(self.place.url, user="alice", store=self.place.store)
 
     def printed(self, job: str) -> str:
@@ -120,12 +120,12 @@ class Programs:
 
     @property
     def served(self) -> str:
-        """The logs of all bastions of this folder."""
+        """Return the logs of all bastions of this folder."""
         log = self.folder / "serve.log"
         return log.read_text() if log.exists() else ""
 
     def processes(self, *words: str) -> list[psutil.Process]:
-        """Processes of this installation whose command line holds all of `words`."""
+        """Return processes of this installation whose command line contains all of `words`."""
         found = []
         for process in psutil.process_iter(["cmdline", "status"]):
             line = " ".join(process.info["cmdline"] or [])
@@ -135,7 +135,7 @@ class Programs:
         return found
 
     def stop_everything(self) -> None:
-        """Stop all remaining processes by id, and those that they started meanwhile."""
+        """Stop all remaining processes by id, including those that they start in the meantime."""
         end = time.monotonic() + DEADLINE_S
         while left := self.processes():
             assert time.monotonic() < end, f"they cannot be killed: {left}"

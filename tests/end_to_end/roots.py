@@ -1,7 +1,7 @@
 """
-Roots to test on: a folder, a bucket of Google's, buckets of S3 servers.
+Roots to test on: a folder, a Google bucket, buckets of S3 servers.
 
-They differ in the URL and the environment only. Tests read the bucket through the store, as every
+They differ only in the URL and the environment. Tests read the bucket through the store, as every
 program does.
 """
 
@@ -36,7 +36,7 @@ class Place:
     store: ObjectStore
 
     def read(self, key: str) -> bytes | None:
-        """The object at `key`, or None."""
+        """Return the object at `key`, or None."""
         try:
             found = self.store.read(key)
         except NotFoundError:
@@ -45,25 +45,25 @@ class Place:
         return found.data
 
     def keys(self, prefix: str) -> tuple[str, ...]:
-        """Everything below `prefix`."""
+        """Return everything below `prefix`."""
         keys: list[str] = []
         while page := self.store.list(prefix, start_after=keys[-1] if keys else ""):
             keys += [entry.key for entry in page]
         return tuple(keys)
 
     def root(self) -> Root | None:
-        """Root, once it exists."""
+        """Return root, once it exists."""
         data = self.read(layout.ROOT)
         return None if data is None else decode_root(data)
 
     def result(self, project: str, job: str) -> Result | None:
-        """The final record of a job, once it exists."""
+        """Return the final record of a job, once it exists."""
         key = layout.result(project, job)
         data = self.read(key)
         return None if data is None else decode(Result, data, key=key)
 
     def log(self, project: str, job: str, attempt: int) -> bytes:
-        """The output of a job's first process, from its segments; a gap is a failure."""
+        """Return the output of a job's first process, from its segments; a gap is a failure."""
         data = b""
         for key in self.keys(layout.log(project, job, attempt, replica=0, host=0, process=0)):
             assert int(Path(key).stem) == len(data), f"{key} is not at {len(data)}"
@@ -73,13 +73,13 @@ class Place:
 
 @contextmanager
 def folder_root(folder: Path) -> Iterator[Place]:
-    """A folder, as in the tutorial."""
+    """Provide a folder, as in the tutorial."""
     yield Place(url=f"file://{folder}/root", store=LocalStore(folder / "root", makes_root=True))
 
 
 @contextmanager
 def gcs_root(folder: Path) -> Iterator[Place]:
-    """Google Cloud Storage, as the test server imitates it."""
+    """Provide Google Cloud Storage, as the test server imitates it."""
     with GcsServer("bucket") as server:
         yield Place(
             url=f"gs://bucket/{folder.name}",
@@ -90,7 +90,7 @@ def gcs_root(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def s3_root(folder: Path) -> Iterator[Place]:
-    """Amazon S3, as moto imitates it."""
+    """Provide Amazon S3, as moto imitates it."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
         yield _on_s3(folder, url)
@@ -98,14 +98,14 @@ def s3_root(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def localstack_root(folder: Path) -> Iterator[Place]:
-    """Amazon S3, as localstack imitates it, with correct conditional writes."""
+    """Provide Amazon S3, as localstack imitates it, with correct conditional writes."""
     with localstack_server(folder) as url, credentials():
         yield _on_s3(folder, url)
 
 
 @contextmanager
 def ceph_root(folder: Path) -> Iterator[Place]:
-    """Ceph's object gateway, the most widespread S3 server beside Amazon's."""
+    """Provide Ceph's object gateway, the most widespread S3 server besides Amazon's."""
     with ceph_server(folder) as url, credentials():
         yield _on_s3(folder, url, "&etags=bare")
 

@@ -1,8 +1,8 @@
 """
 Random faults of real programs: kill -9, and SIGSTOP with SIGCONT a while later.
 
-With `Surroundings` also faults of the ground: the bucket's folder is moved away and back, a disk is
-filled and emptied, descriptors are taken and returned, clocks are stepped.
+With `Surroundings`, also faults of the environment: the bucket's folder is moved away and back, a
+disk is filled and emptied, descriptors are taken and returned, and clocks are changed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tests.end_to_end.programs import Programs
 PAUSE_S = (0.2, 1.2)
 """Time between two strikes."""
 FROZEN_S = (0.5, 8.0)
-"""How long a process stays frozen; the longest of these cost a bastion on a folder its lease."""
+"""How long a process stays frozen; the longest time costs a bastion on a folder its lease."""
 WEIGHTS = {"bastion": 2, "agent": 4, "keeper": 1, "process": 3}
 """Weights of the strikes; the death of a keeper kills the jobs of its machine."""
 HARD_WEIGHTS = {"bucket": 1, "disk": 1, "descriptors": 1, "clock": 1}
-"""Weights of the faults of the ground, beside `WEIGHTS`."""
+"""Weights of the faults of the environment, in addition to `WEIGHTS`."""
 AWAY_S = (1.0, 12.0)
 """How long the bucket is away; beyond 3 s its leader's lease has expired."""
 POOR_S = (1.0, 10.0)
 """How long a disk is full, or a process has no free descriptor."""
 STEP_DAYS = (-8.0, -0.02, 0.02, 8.0)
-"""Steps of a clock: half an hour, and more than the age limit of instructions."""
+"""Clock changes: half an hour, and more than the age limit of instructions."""
 
 
 class Bastions:
@@ -81,14 +81,14 @@ class Bastions:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """The ground of one run: folder, disk and clock."""
+    """The environment of one run: folder, disk and clock."""
 
     root: Path
     """The bucket's folder."""
     disk: Path
     """A small disk that some of the machines use."""
     clock: Path | None
-    """The file that steps the clocks of bastions and agents, or None."""
+    """The file that changes the clocks of bastions and agents, or None."""
 
 
 class Strikes:
@@ -98,7 +98,7 @@ class Strikes:
     Args:
         programs: The processes to strike.
         chance: The source of randomness.
-        around: Their ground, if it is struck too.
+        around: Their environment, if it is struck too.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ def _filled(disk: Path) -> Callable[[], None]:
 
 
 def _starved(process: psutil.Process) -> Callable[[], None]:
-    """Let `process` open no further descriptor; return a function that lets it."""
+    """Prevent `process` from opening descriptors; return a function that undoes that."""
     try:
         before = process.rlimit(psutil.RLIMIT_NOFILE)
         process.rlimit(psutil.RLIMIT_NOFILE, (process.num_fds(), before[1]))

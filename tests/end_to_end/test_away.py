@@ -41,7 +41,7 @@ def test_a_job_that_ends_while_the_bucket_is_away_is_recorded_when_it_is_back(
     (job,) = handle.jobs
     until(lambda: "line 2" in programs.printed(job), "it prints")
     with away(programs):
-        time.sleep(4.0)  # real programs, and a job that ends meanwhile
+        time.sleep(4.0)  # real programs, and a job that ends in the meantime
     ended = programs.wait(job)
     assert ended.state == "succeeded"
     assert programs.printed(job) == "".join(f"line {n}\n" for n in range(1, 9))

@@ -1,10 +1,9 @@
 """
-AXLearn's document on its bastion, section by section, with `bastion` for its command.
+AXLearn's document on its bastion, section by section, with the command `bastion`.
 
-Each command stands here as it does there, but for `axlearn gcp`. Google is three servers on
-loopback: the bucket, Compute Engine for the bastion's VM, and Cloud TPU for the slice. What they
-boot are the very start-up scripts, run here. The image is built in `test_our_image.py`; here the VM
-runs the wheel.
+Each command is as in the document, except for `axlearn gcp`. Google is three servers on loopback:
+the bucket, Compute Engine for the bastion's VM, and Cloud TPU for the slice. Their machines run the
+real start-up scripts, here. The image is built in `test_our_image.py`; here the VM runs the wheel.
 
 Source: github.com/apple/axlearn, docs/04-infrastructure.md.
 """
@@ -49,7 +48,7 @@ v4 = 0.6
 [project_resources.project2]
 v4 = 0.4
 """
-"""The document's, to the letter."""
+"""The document's, character by character."""
 
 POOLS = f"""
 [pools.v4]
@@ -61,23 +60,23 @@ idle_timeout = "1m"
 health = {{ devices = false }}
 options = {{ project = "acme", python = "{sys.executable}" }}
 """
-"""What the document has no word for: there each job brings the code that makes its machines."""
+"""Not in the document: there, each job brings the code that creates its machines."""
 
 JAX = "def devices():\n    return ['a chip of a v4']\n"
 COMMAND = ("python3", "-c", "'import jax; print(jax.devices())'")
-"""Note of the document: the quotes are important."""
+"""A note of the document: the quotes are important."""
 
 
 @pytest.fixture
 def bucket() -> Iterator[GcsServer]:
-    """The bucket that is PRIVATE_BUCKET and PERMANENT_BUCKET there."""
+    """Provide the bucket that is PRIVATE_BUCKET and PERMANENT_BUCKET in the document."""
     with GcsServer("bucket") as made:
         yield made
 
 
 @pytest.fixture
 def compute() -> Iterator[Compute]:
-    """Compute Engine, on the clock of this machine."""
+    """Run Compute Engine on the clock of this machine."""
     with Compute.at(SystemClock()) as made:
         made.operation_s, made.delete_s, made.zones = 0.0, 0.0, ("us-central2-b",)
         yield made
@@ -86,7 +85,7 @@ def compute() -> Iterator[Compute]:
 
 @pytest.fixture
 def tpu() -> Iterator[Tpu]:
-    """Cloud TPU, on the clock of this machine."""
+    """Run Cloud TPU on the clock of this machine."""
     with Tpu.at(SystemClock()) as made:
         made.operation_s, made.queue_s, made.boot_s, made.delete_s = 0.2, 0.2, 0.5, 0.5
         yield made
@@ -95,7 +94,7 @@ def tpu() -> Iterator[Tpu]:
 
 @pytest.fixture
 def user(tmp_path: Path, bucket: GcsServer, compute: Compute, tpu: Tpu) -> Iterator[Programs]:
-    """A user whose programs reach these servers for Google's, and whose code has a jax."""
+    """Provide a user whose programs reach these servers as Google, and whose code has a jax."""
     to_bucket = {"STORAGE_EMULATOR_HOST": bucket.url}
     env = {
         **to_bucket,
@@ -176,7 +175,7 @@ def test_its_commands_work_as_they_are_written(
         assert "running" in user.run("events", job).stdout
     assert tpu.made == 1
 
-    # What one does with a job that one no longer wants.
+    # What to do with a job that is no longer wanted.
     sleeper = user.run(*launch, "-q", "--", "sleep", "1000").stdout.strip()
     user.run("cancel", sleeper)
     assert user.run("wait", sleeper, check=False).returncode != 0

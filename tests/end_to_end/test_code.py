@@ -83,7 +83,7 @@ def test_a_secret_reaches_its_process_and_nothing_else(programs: Programs) -> No
 
 
 def command_lines() -> Iterator[bytes]:
-    """Return the command lines of all processes."""
+    """Yield the command lines of all processes."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             yield path.read_bytes()

@@ -1,4 +1,4 @@
-"""`bastion demo`: everything, with real processes, by one command."""
+"""`bastion demo`: everything, with real processes, in one command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_demo_succeeds_and_leaves_nothing_running(tmp_path: Path) -> None:
     """
     A share is lent, reclaimed after notice and checkpoint, and lent again; the bucket stays.
 
-    Exit code 0 means that every check of the demo held; its output must show each stage.
+    Exit code 0 means that every check of the demo passed; its output must show each stage.
     """
     folder = tmp_path / "demo"
     ran = subprocess.run(
@@ -66,7 +66,7 @@ def test_the_demo_succeeds_and_leaves_nothing_running(tmp_path: Path) -> None:
 def test_the_demo_with_a_page_goes_on_until_it_is_ended(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
-    """After the play jobs run and wait, devices have a chart; Ctrl-C leaves no process."""
+    """After the scenario jobs run and wait, devices have a chart; Ctrl-C leaves no process."""
     folder, log = tmp_path / "demo", tmp_path / "demo.log"
     with log.open("wb") as file:
         demo = subprocess.Popen(
@@ -99,13 +99,13 @@ def test_the_demo_with_a_page_goes_on_until_it_is_ended(
 
 
 def fetched(address: str) -> str:
-    """The body at an address of the pages."""
+    """Return the body at an address of the pages."""
     with urlopen(address, timeout=20) as answer:
         return str(answer.read().decode())
 
 
 def charted(address: str, client: Client) -> Iterator[bool]:
-    """Of each job that runs: whether its page has a chart of devices that are used."""
+    """Yield whether the page of each running job has a chart of used devices."""
     for job in client.jobs(states=["running"]):
         page = fetched(f"{address.rstrip('/')}/jobs/{job.project}/{job.id}")
         found = re.search(r'class="chart" src="([^"]+/use/devices[^"]*)"', page)
@@ -114,7 +114,7 @@ def charted(address: str, client: Client) -> Iterator[bool]:
 
 
 def top_of(folder: Path, home: Path) -> str:
-    """What `bastion top` prints."""
+    """Return the output of `bastion top`."""
     done = subprocess.run(
         [sys.executable, "-m", "launch.cli", "top", f"--root={folder}/bucket"],
         env=dict(os.environ, PYTHONPATH=str(ROOT), HOME=str(home)),

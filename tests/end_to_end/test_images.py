@@ -34,7 +34,7 @@ containers = true
 
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
-    """A daemon and a registry, with a base image."""
+    """Run a daemon and a registry, with a base image."""
     with dockerd(tmp_path_factory.mktemp("engine")) as made:
         made.load_image()
         yield made
@@ -42,7 +42,7 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
 
 @pytest.fixture(scope="module")
 def on(docker: Dockerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    """A bastion whose one machine runs containers."""
+    """Run a bastion whose one machine runs containers."""
     folder = tmp_path_factory.mktemp("images")
     with folder_root(folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
@@ -61,7 +61,7 @@ def on(docker: Dockerd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 def test_an_image_is_built_pushed_and_run(
     on: Programs, docker: Dockerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The image of the submission runs, also in a rerun, even after its tag moves."""
+    """The submitted image runs, even in a rerun after its tag moved."""
     monkeypatch.setenv("DOCKER_HOST", docker.daemon)
     file = f"FROM {IMAGE} AS base\nARG WHO\nRUN echo hello $WHO >/word\nFROM base\nRUN exit 1\n"
     trees.write(on.project, {"d/Dockerfile": file, "requirements.txt": ""})

@@ -1,4 +1,4 @@
-"""The installed command, real processes, kill -9: all that a user does, from end to end."""
+"""The installed command, real processes, kill -9: everything that a user does, end to end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ echo begun; while :; do sleep 0.05; done
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of this tree."""
+    """Build a wheel of this tree."""
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
@@ -49,7 +49,7 @@ PROVEN = (
 def installed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path
 ) -> Iterator[Installed]:
-    """Bastion from a wheel, with a quota file and two machines of eight devices, on each root."""
+    """Provide Bastion from a wheel, with a quota file and two machines, on each root."""
     folder = tmp_path_factory.mktemp(f"installed-{request.param}")
     with ROOTS[request.param](folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
@@ -63,20 +63,20 @@ def installed(
 
 
 def launch(on: Installed, project: str, name: str, devices: int, script: str) -> str:
-    """Submit one job; its id."""
+    """Submit one job; return its id."""
     flags = [f"--project_id={project}", f"--name={name}", f"--resources=h100={devices}", "-q"]
     return on.run("launch", *flags, "--shell", "--", script).stdout.strip()
 
 
 def python(on: Installed, project: str, name: str, script: str) -> str:
-    """Submit one job with one device, as a Python program does; its id."""
+    """Submit one job with one device, as a Python program does; return its id."""
     process = Process(script, shell=True, resources=Resources(h100=1))
     wanted = Launch(name=name, project=project, jobs=[Job(name=name, processes=[process])])
     return on.client.launch(wanted).jobs[0]
 
 
 def stopped_log(on: Installed, job: str) -> bytes:
-    """The output of a stopped job, without its shell's message about the terminated `sleep`."""
+    """Return the output of a stopped job, without its shell's message about the ended `sleep`."""
     return on.place.log("red", job, 1).replace(b"Terminated\n", b"")
 
 
@@ -107,7 +107,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     doomed = launch(on, "blue", "doomed", 8, "sleep 1000")
     on.run("cancel", doomed)
 
-    # kill -9 the bastion in the middle; the jobs do not notice, a new one continues.
+    # kill -9 the bastion in the middle; the jobs are not affected, a new one continues.
     bastion.kill()
     bastion.wait(60)
     bastion = on.serve()

@@ -57,7 +57,7 @@ name = "evaluator"
 processes = [{ command = ["sh", "-c", "echo ready"] }]
 """.replace("TELL", TELL)
 DEAF = "trap '' TERM; setsid sleep {0} & (sleep {0} &) ; echo deaf; sleep {0}; sleep {0}"
-"""Every process it starts, in a session of its own or orphaned, inherits that TERM is ignored."""
+"""Every process it starts, in its own session or orphaned, inherits that TERM is ignored."""
 _NAPS = count(86_400 + 1_000 * os.getpid())
 
 
@@ -83,7 +83,7 @@ def ended(handle: LaunchHandle) -> tuple[JobView, ...]:
 
 
 def shell(line: str, **fields: Any) -> Process:
-    """A process that runs a shell line."""
+    """Return a process that runs a shell line."""
     return Process(line, shell=True, **fields)
 
 
@@ -136,7 +136,7 @@ def check_told(env: dict[str, str], *, job: str) -> None:
 
 
 def test_a_gang_of_two_jobs_gets_every_variable_of_the_reference(programs: Programs) -> None:
-    """Two jobs, two replicas packed onto one machine, two processes each; every variable."""
+    """There are two jobs, two replicas packed onto one machine, two processes each."""
     (programs.project / "gang.toml").write_text(GANG)
     ran = programs.run("run", "gang.toml")
     lines = dict(line.split(" | ", 1) for line in ran.stdout.splitlines())
@@ -216,7 +216,7 @@ processes = [{ command = ["sleep", "600"] }]
 
 
 def test_which_jobs_are_stopped_when_one_fails(programs: Programs) -> None:
-    """The other replicas, the other jobs of the launch, or none."""
+    """This can be the other replicas, the other jobs of the launch, or none."""
     fails, good = shell("exit 5"), shell("sleep 0.5")
     all_end = launch(
         programs,
@@ -238,7 +238,7 @@ def test_which_jobs_are_stopped_when_one_fails(programs: Programs) -> None:
 
 
 def test_a_head_that_ends_well_ends_its_workers(programs: Programs) -> None:
-    """With `--success=first` workers that would run for ever are told, and count as done."""
+    """With `--success=first`, workers that would run forever are stopped, and count as done."""
     head = 'test "$BASTION_REPLICA_INDEX" = 0 && exec sleep 0.5'
     worker = "trap 'echo told; exit 1' TERM; while :; do sleep 0.1; done"
     flags = ("--replicas=3", "--success=first", "--on_end=echo after $BASTION_OUTCOME", "--shell")
@@ -303,7 +303,7 @@ def test_a_hang_is_reported_and_a_failed_job_is_held(programs: Programs) -> None
 
 
 def test_run_and_wait_do_not_wait_for_held_tasks(programs: Programs) -> None:
-    """A failed task is held for ten minutes; `run` and `wait` end with its exit code at once."""
+    """A failed task is held for ten minutes; `run` and `wait` immediately end with its code."""
     line = "exit $BASTION_TASK_INDEX"
     job = Job(processes=[shell(line)], hold_on_failure="10m")
     handle = launch(programs, job, array=Array("0-1"))
@@ -382,12 +382,12 @@ def test_python_and_the_command_make_the_same_sweeps(programs: Programs) -> None
 
 
 def wanted_line(told: dict[str, str]) -> str:
-    """What a task of the sweep prints."""
+    """Return what a task of the sweep prints."""
     return "{seed} {layers}x{width} {lr} {opt}\n".format(**told)
 
 
 def test_jobs_wait_for_jobs_with_every_kind_of_end(programs: Programs) -> None:
-    """A chain in one launch, and a wait for any end of another job; circles are refused."""
+    """A chain in one launch, and a wait for any end of another job; cycles are refused."""
     line = "echo $BASTION_JOB_NAME >> {}".format(programs.folder / "order")
     steps = [
         Job(name="train", processes=[shell(f"{line}; exit 1")]),
@@ -487,7 +487,7 @@ def test_mistakes_of_a_launch_are_reported_alike(programs: Programs, tmp_path: P
 
 
 def test_old_working_directories_are_deleted_and_used_ones_stay(programs: Programs) -> None:
-    """A job's files are deleted by age, but not those of young, running or held jobs."""
+    """A job's files are deleted by age, unless it is young, running or held."""
     leave = "pwd; touch kept"
     (old,) = ended(launch(programs, Job(processes=[shell(leave)])))
     held = Job(processes=[shell(f"{leave}; exit 1")], hold_on_failure="10m")

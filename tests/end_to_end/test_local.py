@@ -1,4 +1,4 @@
-"""`bastion up` and `bastion down`: a bastion and its machines, begun and ended as one."""
+"""`bastion up` and `bastion down`: a bastion and its machines, started and ended together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ran = subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def bastion(tmp_path: Path) -> Callable[..., Ran]:
-    """Run a command line in a home of its own, in a folder with files named as modules of ours."""
+    """Run a command line in its own home, in a folder with files named like our modules."""
     work = tmp_path / "work"
     work.mkdir()
     for name in ("launch.py", "bastion.py", "queue.py"):
@@ -44,7 +44,7 @@ def bastion(tmp_path: Path) -> Callable[..., Ran]:
 
 
 def alive(folder: Path) -> list[int]:
-    """The processes that name the folder."""
+    """Return the processes that name the folder."""
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
@@ -55,7 +55,7 @@ def alive(folder: Path) -> list[int]:
 def test_a_local_bastion_is_begun_and_ended_as_one(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """A folder without files is furnished, jobs run in it, and nothing of it lives afterwards."""
+    """An empty folder gets its files, jobs run in it, and nothing of it lives afterwards."""
     (tmp_path / "bucket" / "config").mkdir(parents=True)
     up = bastion("up", "--resources=h100=2,cpu=4")
     try:
@@ -83,7 +83,7 @@ def test_a_local_bastion_is_begun_and_ended_as_one(
 def test_a_local_bastion_ends_though_its_bucket_was_deleted(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """What served it is found by its machines' folders, and a new bucket may take its place."""
+    """Its programs are found by its machines' folders, and a new bucket may replace it."""
     assert bastion("up", "--resources=h100=2,cpu=4").returncode == 0
     try:
         bastion("run", "--gpus=2", "--", "true")
@@ -105,7 +105,7 @@ def test_a_local_bastion_ends_though_its_bucket_was_deleted(
 def test_an_interrupted_up_names_what_it_has_started(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """Ctrl-C leaves a bastion behind, and says so with the command that ends it."""
+    """Ctrl-C leaves a bastion behind, and prints the command that ends it."""
     root = f"--root={tmp_path / 'another'}"
     home = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "XDG_STATE_HOME")}
     up = subprocess.Popen(
@@ -130,7 +130,7 @@ def test_an_interrupted_up_names_what_it_has_started(
 
 
 def test_another_home_finds_the_machines_again(bastion: Callable[..., Ran], tmp_path: Path) -> None:
-    """A colleague's shell, or sudo, goes on with the machines that the bucket's bastion kept."""
+    """A colleague's shell, or sudo, continues with the machines that the bucket's bastion kept."""
     assert bastion("up", "--resources=h100=2,cpu=4").returncode == 0
     other = tmp_path / "other"
     try:
@@ -174,7 +174,7 @@ def test_machines_in_another_folder_are_never_left_behind(
 def test_a_bucket_begins_beside_the_machines_of_another(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """A mistyped root leaves a bastion and its machine; the right one begins all the same."""
+    """A mistyped root leaves a bastion and its machine; the correct one still starts."""
     (tmp_path / "sub").mkdir()
     machines = f"--machines_dir={tmp_path / 'sub' / '..' / 'machines'}"
     mistyped = f"--root=file://{tmp_path / 'bukket'}"
@@ -195,7 +195,7 @@ def test_a_bucket_begins_beside_the_machines_of_another(
 
 
 def test_up_and_down_refuse_a_cloud_bucket(bastion: Callable[..., Ran]) -> None:
-    """`down` never reaches for a bastion elsewhere."""
+    """`down` never affects a bastion elsewhere."""
     for verb in ("up", "down"):
         ran = bastion(verb, "--root=gs://bucket/bastion")
         assert ran.returncode == 2
@@ -226,7 +226,7 @@ def test_a_bastion_that_does_not_lead_is_ended(bastion: Callable[..., Ran], tmp_
 def test_a_start_that_is_refused_shows_its_own_error(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """A broken root is named, `down` ends all the same, and another bucket's log is not read."""
+    """A broken root is named, `down` still ends it, and another bucket's log is not read."""
     machines = f"--machines_dir={tmp_path / 'machines'}"
     other = f"--root=file://{tmp_path / 'other'}"
     try:
@@ -246,7 +246,7 @@ def test_a_start_that_is_refused_shows_its_own_error(
 
 
 def test_a_start_looks_before_it_writes(bastion: Callable[..., Ran], tmp_path: Path) -> None:
-    """A file in the place of a folder is named with its flag, and nothing is made."""
+    """A file in the place of a folder is named with its flag, and nothing is created."""
     file = tmp_path / "file"
     file.write_text("")
     for words in (

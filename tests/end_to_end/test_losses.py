@@ -1,4 +1,4 @@
-"""Jobs that are ended by other jobs or by the loss of their machine."""
+"""Jobs that end because of other jobs or the loss of their machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ cat "$BASTION_OUTPUT_DIR/s"
 
 
 def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: Programs) -> None:
-    """Four jobs borrow a machine that its project takes back: two of them start again."""
+    """Four jobs borrow a machine that is reclaimed: two of them start again."""
     whole = Process(["sleep", "600"], resources=Resources(h100=8))
     own = programs.client.launch(Launch(name="own", jobs=[Job(processes=[whole])]))
     until(lambda: own.counts == {"running": 1}, "its own share is used")
@@ -71,7 +71,7 @@ def test_a_job_that_must_not_resume_is_lost_with_its_machine(programs: Programs)
 
 @pytest.mark.prove
 def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Programs) -> None:
-    """A dead keeper uses up no retry; after the third in a row the job itself is blamed."""
+    """A dead keeper uses up no retry; after three in a row, the job itself is blamed."""
     host = programs.client.pool().machines[0].name
     line = "echo try $BASTION_ATTEMPT; sleep 600"
     words = ("launch", "-q", f"--hostname={host}", "--retries=5", "--shell", "--", line)

@@ -64,7 +64,7 @@ GROUNDS = [
 
 @contextmanager
 def serving(folder: Path, ground: Ground, *, machines: int = 2) -> Iterator[Programs]:
-    """A bastion whose one pool is of `ground`."""
+    """Run a bastion whose only pool is of `ground`."""
     pool = f'[pools.ground]\nmax_machines = {machines}\nidle_timeout = "2s"{ground.pool}\n'
     with folder_root(folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
@@ -82,11 +82,11 @@ def serving(folder: Path, ground: Ground, *, machines: int = 2) -> Iterator[Prog
 @pytest.mark.parametrize("makes_ground", GROUNDS)
 def test_one_gang_runs_on_every_provider(tmp_path: Path, makes_ground: MakesGround) -> None:
     """
-    Two replicas on two machines meet, and the machines end; the command is the same everywhere.
+    Two replicas on two machines meet, and the machines end; the command is always the same.
 
-    A cloud's machines are made by one request, and greet by names that they learn of their
-    metadata server. Where the first zone is sold out, the next one is taken. While the gang runs, a
-    command beside each replica has its variables and its folder, and its exit code comes back.
+    A cloud's machines are created by one request, and greet with names from their metadata server.
+    If the first zone is sold out, the next one is used. While the gang runs, a command beside each
+    replica has its variables and its folder, and its exit code is returned.
     """
     (tmp_path / "provider").mkdir()
     with makes_ground(tmp_path / "provider") as ground, serving(tmp_path, ground) as on:
@@ -116,7 +116,7 @@ def test_one_gang_runs_on_every_provider(tmp_path: Path, makes_ground: MakesGrou
 @pytest.mark.prove
 def test_slices_know_their_hosts_and_each_other(tmp_path: Path) -> None:
     """
-    A replica is a slice: its processes run on both its hosts, and know where they are.
+    A replica is a slice: its processes run on both hosts, and know where they are.
 
     They have what libtpu, JAX and Megascale read, partly from the placement of the gang, partly
     from the facts of their own host.

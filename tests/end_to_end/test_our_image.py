@@ -1,8 +1,8 @@
 """
-The image of Bastion's own Dockerfile, from `bastion bundle` to a job that a VM's bastion has run.
+The image of Bastion's own Dockerfile, from `bastion bundle` to a job run by a VM's bastion.
 
-The base is made of Debian's packages and has the name that the Dockerfile says, so no registry but
-one on loopback is asked. What the Dockerfile itself installs comes from Debian and PyPI.
+The base is made of Debian's packages under the Dockerfile's name, so only a registry on loopback is
+used. What the Dockerfile itself installs comes from Debian and PyPI.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ pytestmark = [pytest.mark.end_to_end, *needs_dockerd, needs_debootstrap]
 
 NAME = "alice-bastion"
 BUILD_S = 1200.0
-"""Debian's packages and PyPI's are fetched in it."""
+"""Time in which packages of Debian and PyPI are fetched."""
 POOL = '[pools.vm]\nprovider = "local"\ncount = 1\nresources = { cpu = 1 }\n'
 
 
 @pytest.fixture
 def docker() -> Iterator[Dockerd]:
-    """A daemon with the base, and a registry."""
+    """Run a daemon with the base, and a registry."""
     (base,) = re.findall(
         r"^ARG PYTHON_IMAGE=(\S+)$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE
     )
@@ -55,7 +55,7 @@ def docker() -> Iterator[Dockerd]:
 
 @pytest.fixture
 def cloud() -> Iterator[Compute]:
-    """Compute Engine, on the clock of this machine."""
+    """Run Compute Engine on the clock of this machine."""
     with Compute.at(SystemClock()) as made:
         made.operation_s = made.delete_s = 0.0
         yield made
@@ -64,7 +64,7 @@ def cloud() -> Iterator[Compute]:
 
 @pytest.fixture
 def here(tmp_path: Path, cloud: Compute, docker: Dockerd) -> Iterator[Programs]:
-    """A user of an empty bucket, whose images go to that registry."""
+    """Provide a user of an empty bucket, whose images go to that registry."""
     (tmp_path / NAME).mkdir()
     with gcs_root(tmp_path / NAME) as place:
         env = {**place.env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": cloud.url}
@@ -79,7 +79,7 @@ def here(tmp_path: Path, cloud: Compute, docker: Dockerd) -> Iterator[Programs]:
 
 
 def docker_of_a_vm(here: Programs, docker: Dockerd) -> Path:
-    """A folder with the VM's docker: it reaches this daemon, and gives containers our bucket."""
+    """Return a folder with the VM's docker: it reaches this daemon, and passes our bucket on."""
     real, tools = shutil.which("docker"), here.folder / "tools"
     tools.mkdir()
     bucket = f"STORAGE_EMULATOR_HOST={here.env['STORAGE_EMULATOR_HOST']}"
@@ -96,7 +96,7 @@ def test_the_image_of_our_dockerfile_runs_a_whole_road(
 ) -> None:
     """It is built and pushed by `bundle`, pulled by the VM, and its bastion runs a job."""
     spec = ("image=base", "dockerfile=Dockerfile", "target=bastion", f"context={REPOSITORY}")
-    # This daemon has no network of its own to give; on a usual one the last option is left out.
+    # This daemon has no network to give; on a usual one, the last option is left out.
     flags = [f"--bundler_spec={word}" for word in (*spec, "network=host")]
     made = here.run(
         "bundle", f"--name={NAME}", "--bundler_type=artifactregistry", *flags, timeout_s=BUILD_S

@@ -1,4 +1,4 @@
-"""A pool of hosts of one's own, from an empty folder to a gang on both."""
+"""A pool of your own hosts, from an empty folder to a gang on both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ options = {{ ssh_config = "{ssh_config}", python = "{python}" }}
 
 @pytest.fixture
 def own(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Programs]:
-    """A bastion with two hosts, on which nothing of ours is; how long machines idle may be said."""
+    """Run a bastion with two fresh hosts; the idle time of machines can be given."""
     idle = getattr(request, "param", "10m")
     with hosts(tmp_path, "gpu1", "gpu2") as ssh_config, folder_root(tmp_path) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
@@ -55,7 +55,7 @@ def own(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Programs]:
 
 
 def test_a_gang_runs_on_hosts_of_ones_own(own: Programs) -> None:
-    """Each host gets Bastion and one machine; a bastion that is killed finds both again."""
+    """Each host gets Bastion and one machine; a killed bastion finds both again."""
     line = "echo $BASTION_REPLICA_INDEX of $BASTION_REPLICA_COUNT in $BASTION_OUTPUT_DIR"
     gang = ("--replicas=2", "--resources=h100=8", "--project_id=red", "--shell")
     ran = own.run("run", *gang, "--", line)
@@ -73,7 +73,7 @@ def test_a_gang_runs_on_hosts_of_ones_own(own: Programs) -> None:
 
 
 def test_a_host_that_comes_back_goes_on(own: Programs) -> None:
-    """Jobs of a host whose sshd is away run on, and others start where the way is open."""
+    """Jobs on a host whose sshd is away continue, and new ones start on reachable hosts."""
     long = own.run("launch", "-q", "--resources=h100=8", "--", "sleep", "3").stdout.strip()
     until(lambda: own.client.status().counts.get("running"), "one runs")
     (server, *_) = own.processes("sshd", "gpu1/sshd_config")
@@ -88,7 +88,7 @@ def test_a_host_that_comes_back_goes_on(own: Programs) -> None:
 
 @pytest.mark.parametrize("own", ["1s"], indirect=True)
 def test_a_host_is_given_back_as_it_was(own: Programs) -> None:
-    """It is refused while in use; once no pool names it, nothing of Bastion stays or comes back."""
+    """It is refused while in use; once no pool names it, nothing of Bastion stays or returns."""
     assert own.run("run", "--resources=h100=8", "--", "echo", "here").stdout == "here\n"
     (zone,) = {each["zone"] for each in own.json("machines")["machines"]}
     home = own.folder / zone / ".bastion"
@@ -111,7 +111,7 @@ def test_a_host_is_given_back_as_it_was(own: Programs) -> None:
 
 
 def test_a_shell_is_where_the_job_runs(own: Programs) -> None:
-    """`bastion ssh` runs a command on the host of a replica, and what it cannot do it says."""
+    """`bastion ssh` runs a command on a replica's host, and reports what it cannot do."""
     job = own.run("launch", "-q", "--resources=h100=8", "--", "sleep", "1000").stdout.strip()
     until(lambda: own.client.status().counts.get("running"), "it runs")
     (zone,) = (each["zone"] for each in own.json("machines")["machines"] if each["jobs"])
@@ -159,7 +159,7 @@ def test_a_notebook_is_reached_through_a_tunnel(own: Programs) -> None:
 
 
 def asked(port: int, password: str = "") -> int:
-    """What Jupyter answers to a look at its files, once `password` was tried; 0: nothing."""
+    """Return Jupyter's status for a request for its files with `password`; 0: no answer."""
     cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
     browser = urllib.request.build_opener(cookies)
     url = f"http://localhost:{port}"

@@ -1,8 +1,8 @@
 """
-The commands of the background's road to a bastion of one's own, as far as they make its VM.
+The commands of a user's own bastion in a cloud that create its VM.
 
-Google is a server on loopback that is held to its published description, and the VM is the very
-script that it is given, run here.
+Google is a server on loopback that is checked against its published description, and the VM runs
+its real start-up script here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IDENTITY = "--identity=bastion@acme.iam.gserviceaccount.com"
 
 @pytest.fixture
 def cloud() -> Iterator[Compute]:
-    """Compute Engine, on the clock of this machine."""
+    """Run Compute Engine on the clock of this machine."""
     with Compute.at(SystemClock()) as made:
         made.project, made.operation_s = "acme", 0.0
         yield made
@@ -39,7 +39,7 @@ def cloud() -> Iterator[Compute]:
 
 @pytest.fixture
 def here(tmp_path: Path, cloud: Compute) -> Iterator[Programs]:
-    """A user of an empty bucket."""
+    """Provide a user of an empty bucket."""
     with gcs_root(tmp_path) as place:
         env = {**place.env, "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": cloud.url}
         on = Programs(tmp_path, replace(place, env=env))
@@ -51,7 +51,7 @@ def here(tmp_path: Path, cloud: Compute) -> Iterator[Programs]:
 
 
 def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud: Compute) -> None:
-    """`create` brings the quota file and a VM that leads; the rest of its life follows."""
+    """`create` uploads the quota file and creates a VM that leads; the rest of its life follows."""
     quota = here.folder / "quota.toml"
     quota.write_text(QUOTA)
     here.place.store.create(layout.CONFIG, CONFIG.encode())
@@ -81,7 +81,7 @@ def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud
 
 
 def test_a_wrong_quota_file_is_told_before_anything_is_made(here: Programs, cloud: Compute) -> None:
-    """Its name and line are told; the bucket stays empty, and no VM is made."""
+    """The error has its name and line; the bucket stays empty, and no VM is created."""
     quota = here.folder / "quota.toml"
     quota.write_text(QUOTA + "[nonsense")
     words = ("create", *ZONE, IDENTITY, f"--quota_file={quota}", f"--root={here.place.url}")
@@ -95,7 +95,7 @@ def test_a_wrong_quota_file_is_told_before_anything_is_made(here: Programs, clou
 
 
 def test_what_is_meant_for_jobs_is_said(here: Programs) -> None:
-    """`stop JOB` touches no VM and names the command that was meant; mistakes come at once."""
+    """`stop JOB` affects no VM and names the intended command; errors are immediate."""
     meant = here.run("stop", "train", check=False)
     assert (meant.returncode, "hint: bastion cancel train" in meant.stderr) == (2, True)
     wrong = here.run("create", "--name=shared", "--zone=nowhere", check=False)

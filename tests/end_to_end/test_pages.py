@@ -1,4 +1,4 @@
-"""Every page in a real browser: alive, readable by all, complete without a script."""
+"""Every page in a real browser: live, accessible, complete without a script."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMMAND = str(Path(sys.executable).with_name("bastion"))
 
 @contextmanager
 def served(root: Path, *, port: int = 0) -> Iterator[str]:
-    """The address of the pages over the folder at `root`."""
+    """Serve the pages over the folder at `root`; return the address."""
     log = root.with_suffix(".log")
     with log.open("wb") as file:
         argv = [COMMAND, "web", f"--root=file://{root}", f"--port={port}"]
@@ -61,13 +61,13 @@ def served(root: Path, *, port: int = 0) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the bucket lies."""
+    """Provide the folder of the bucket."""
     return tmp_path_factory.mktemp("pages") / "bucket"
 
 
 @pytest.fixture(scope="module")
 def bucket(folder: Path) -> LocalStore:
-    """A busy bucket in a folder, with a record, a log and a root."""
+    """Provide a busy bucket in a folder, with a record, a log and a root."""
     store = LocalStore(folder, makes_root=True)
     root = replace(busy_root(machines=8, running=9, queued=70), next_event=1_000_000)
     write_bucket(store, root)
@@ -80,7 +80,7 @@ def bucket(folder: Path) -> LocalStore:
 
 @pytest.fixture(scope="module")
 def address(bucket: LocalStore, folder: Path) -> Iterator[str]:
-    """The address of its pages."""
+    """Serve its pages; return the address."""
     assert bucket.list(layout.VIEWS)
     with served(folder) as place:
         yield place
@@ -88,7 +88,7 @@ def address(bucket: LocalStore, folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests."""
+    """Run one browser for all tests."""
     with chromium() as started:
         yield started
 
@@ -98,7 +98,7 @@ def browser() -> Iterator[Browser]:
 def test_pages_go_on_by_themselves_and_serve_the_keyboard(
     bucket: LocalStore, address: str, browser: Browser
 ) -> None:
-    """A change of the views and a line of a log show up in open pages; links take the focus."""
+    """Open pages show changed views and new log lines; links can be focused."""
     root = replace(busy_root(machines=8, running=9, queued=70), next_event=1_000_000)
     with page_of(browser, address) as (page, wrong), page_of(browser, address) as (job, troubles):
         page.goto("/")
@@ -127,7 +127,7 @@ def test_pages_go_on_by_themselves_and_serve_the_keyboard(
 def test_a_followed_log_survives_a_restart_of_the_server(
     bucket: LocalStore, folder: Path, browser: Browser
 ) -> None:
-    """What was printed before, while and after no server ran is shown once, in order."""
+    """Output from before, during and after the outage of a server is shown once, in order."""
     job, prefix = _followable(bucket)
     pieces = [b"one\n 10%\r", b" 20%\rtwo \xc3", b"\xa9\nthree\n", b"four\n"]
 
@@ -160,7 +160,7 @@ def test_a_followed_log_survives_a_restart_of_the_server(
 def test_what_a_reader_opened_and_scrolled_stays_while_a_page_goes_on(
     tmp_path: Path, browser: Browser
 ) -> None:
-    """The map stays where it was scrolled to, and a list that was opened stays open."""
+    """The map stays where it was scrolled to, and an opened list stays open."""
     store = LocalStore(tmp_path / "bucket", makes_root=True)
     root = busy_root(machines=200, running=9, queued=10)
     write_bucket(store, root)
@@ -187,7 +187,7 @@ def test_what_a_reader_opened_and_scrolled_stays_while_a_page_goes_on(
 
 
 def _write_array(store: LocalStore, *, failed: int) -> None:
-    """Add an array to the published queue, of which `failed` tasks have failed."""
+    """Add an array to the published queue, with `failed` failed tasks."""
     key = layout.view("queue")
     found = store.read(key)
     assert found is not None
@@ -204,7 +204,7 @@ def _write_array(store: LocalStore, *, failed: int) -> None:
 
 
 def _followable(bucket: LocalStore) -> tuple[str, str]:
-    """The address and the log of a job that runs and has printed nothing."""
+    """Return the address and the log of a running job that has printed nothing."""
     found = bucket.read(layout.view("queue"))
     assert found is not None
     row = json.loads(found.data)["jobs"][5]
@@ -214,7 +214,7 @@ def _followable(bucket: LocalStore) -> tuple[str, str]:
 
 
 def _server_on(port: int) -> int:
-    """The pid of the program of this test that listens on `port`."""
+    """Return the pid of the program of this test that listens on `port`."""
     for child in psutil.Process().children():
         if any(each.laddr.port == port for each in child.net_connections("tcp")):
             return child.pid
@@ -230,7 +230,7 @@ def _server_on(port: int) -> int:
 def test_a_page_shuts_no_reader_out(
     address: str, browser: Browser, path: str, scheme: Scheme, width: int
 ) -> None:
-    """No serious fault, nothing wider than the screen, nothing refused by the security policy."""
+    """There is no serious fault, nothing wider than the screen, nothing refused by the policy."""
     with page_of(browser, address, scheme=scheme, width=width) as (page, wrong):
         page.goto(path)
         expect(page.locator("main")).to_be_visible()
@@ -246,7 +246,7 @@ def test_a_page_shuts_no_reader_out(
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("path", ["/", "/timeline?span=24h"])
 def test_a_long_name_of_a_machine_shows_its_end(address: str, browser: Browser, path: str) -> None:
-    """Its number tells it from the others of its pool; the beginning is what does not fit."""
+    """The number distinguishes machines of a pool; the beginning is cut off."""
     with page_of(browser, address) as (page, wrong):
         page.goto(path)
         name = page.locator("#main a.name").first
@@ -264,7 +264,7 @@ def test_a_long_name_of_a_machine_shows_its_end(address: str, browser: Browser, 
 @pytest.mark.prove
 @pytest.mark.end_to_end
 def test_all_text_is_there_without_a_script(address: str, browser: Browser) -> None:
-    """Every page has the same words with scripts off, and its links and forms lead on."""
+    """Every page has the same words with scripts off, and its links and forms work."""
     with (
         page_of(browser, address, script=False) as (plain, _),
         page_of(browser, address) as (full, _),
@@ -296,7 +296,7 @@ def test_all_text_is_there_without_a_script(address: str, browser: Browser) -> N
 def test_the_search_and_the_windows_of_a_log(
     bucket: LocalStore, address: str, browser: Browser
 ) -> None:
-    """A long log is shown from its end, searched, and walked through window by window."""
+    """A long log is shown from its end, searched, and paged through."""
     prefix = layout.log("audio", "train-0000000001", 1, replica=0, host=0, process=0)
     name = next(path for path in _jobs(browser, address) if path.endswith("train-0000000001"))
     prefix = layout.log(name.split("/")[2], name.split("/")[3], 1, replica=0, host=0, process=0)
@@ -320,7 +320,7 @@ def test_the_search_and_the_windows_of_a_log(
 @pytest.mark.prove
 @pytest.mark.end_to_end
 def test_a_hundred_followers_are_served_and_no_more(bucket: LocalStore, folder: Path) -> None:
-    """Beyond the limit a follower is told to come again; the pages are served on."""
+    """Beyond the limit, a follower is told to return later; the pages are still served."""
     import http.client
 
     assert bucket.list(layout.VIEWS)

@@ -1,4 +1,4 @@
-"""A host of one's own whose cable is cut: a partition, from the bastion and from the bucket."""
+"""Your own host with a cut cable: a partition, from the bastion and from the bucket."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ while :; do
     sleep 0.2
 done
 """
-"""Writes when it lives, to a file that no cut cable keeps it from."""
+"""Writes while it lives, to a file that does not depend on the cable."""
 
 
 @contextmanager
 def partitioned(folder: Path) -> Iterator[tuple[Programs, Namespace]]:
-    """A bastion with two hosts, one of them behind a cable."""
+    """Run a bastion with two hosts, one of them behind a cable."""
     with (
         network_namespace() as namespace,
         GcsServer("bucket", address=namespace.near) as server,
@@ -68,10 +68,10 @@ def partitioned(folder: Path) -> Iterator[tuple[Programs, Namespace]]:
 
 def test_a_partition_starts_nothing_twice(tmp_path: Path) -> None:
     """
-    A host that is cut off keeps its devices charged until it is proved off, and comes back.
+    A host that is cut off keeps its devices charged until it is proved off, and returns.
 
-    Its job is started elsewhere only once its processes have ended by themselves. A gang that waits
-    for the host is told that it is silent, and runs there when the cable is back.
+    Its job starts elsewhere only once its processes have ended on their own. A gang that waits for
+    the host is told that it is silent, and runs there when the cable is back.
     """
     ticks = tmp_path / "ticks"
     with partitioned(tmp_path) as (on, namespace):
@@ -109,23 +109,23 @@ def test_a_partition_starts_nothing_twice(tmp_path: Path) -> None:
 
 
 def machines(on: Programs, zone: str) -> list[dict[str, Any]]:
-    """The machines of one host."""
+    """Return the machines of one host."""
     return [each for each in on.json("machines")["machines"] if each["zone"] == zone]
 
 
 def is_charged(on: Programs, job: str, machine: str) -> bool:
-    """Whether the machine stands; all of its devices are the job's then."""
+    """Whether the machine exists; all of its devices are the job's then."""
     found = [each for each in machines(on, "cut") if each["name"] == machine]
     assert all(each["jobs"] == [job] and not each["free"].get("h100") for each in found)
     return bool(found)
 
 
 def why(on: Programs, job: str) -> str:
-    """What a user is told of a job."""
+    """Return what a user is told of a job."""
     return on.run("why", job).stdout
 
 
 def lived(ticks: Path) -> list[tuple[str, float]]:
-    """When which attempt lived, in the order of what was written."""
+    """Return when which attempt lived, in the order of the writes."""
     words = [line.split() for line in ticks.read_text().splitlines()]
     return [(attempt, float(at)) for attempt, at in (each for each in words if len(each) == 2)]

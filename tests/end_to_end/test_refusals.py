@@ -47,7 +47,7 @@ class Gate:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    """A bucket with a quota file."""
+    """Provide a bucket with a quota file."""
     with gcs_root(tmp_path) as made:
         made.store.create(layout.QUOTA, QUOTA)
         yield made
@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def programs(tmp_path: Path, place: Place) -> Iterator[Programs]:
-    """The programs of that bucket."""
+    """Provide the programs of that bucket."""
     made = Programs(tmp_path, place)
     try:
         yield made

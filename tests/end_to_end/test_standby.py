@@ -22,12 +22,12 @@ from tests.rigs.limits import killed
 pytestmark = pytest.mark.end_to_end
 
 PATIENCE_S = 1.25 * LOCAL.ttl_s
-"""No test here has an upper bound of time: on a busy machine everything may take long."""
+"""No test here has an upper time limit: on a busy machine everything may take long."""
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[Programs]:
-    """Bastions on a folder without pools."""
+    """Provide bastions on a folder without pools."""
     with folder_root(tmp_path) as place:
         made = Programs(tmp_path, place)
         try:
@@ -64,7 +64,7 @@ def _is_led(root: Root, holder: str) -> bool:
 
 
 def freeze(program: subprocess.Popen[bytes]) -> None:
-    """Freeze it while it holds no file lock: the lock of root is waited for, never broken."""
+    """Freeze it while it holds no file lock: others wait for the lock of root, never break it."""
     for _ in range(1000):
         program.send_signal(signal.SIGSTOP)
         until(lambda: psutil.Process(program.pid).status() == psutil.STATUS_STOPPED, "it stops")
@@ -118,7 +118,7 @@ def test_a_fenced_leader_without_standby_exits(programs: Programs) -> None:
 
 
 def test_a_dead_leader_is_replaced_at_once_on_its_own_host(programs: Programs) -> None:
-    """After kill -9 neither a restart nor a standby on the same host waits for the lease."""
+    """After kill -9, neither a restart nor a standby on the same host waits for the lease."""
     on = programs
     north = on.serve("--name=north")
     until(lambda: led_by(on, "north"), "north leads")

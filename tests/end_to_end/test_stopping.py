@@ -32,13 +32,13 @@ class Road:
 
 @pytest.fixture
 def road() -> Road:
-    """A network without faults at first."""
+    """Run a network without faults at first."""
     return Road()
 
 
 @pytest.fixture
 def programs(tmp_path: Path, road: Road) -> Iterator[Programs]:
-    """Bastions whose bucket is behind `road`."""
+    """Provide bastions whose bucket is behind `road`."""
     with gcs_root(tmp_path) as place:
         port = int(place.env["STORAGE_EMULATOR_HOST"].rpartition(":")[2])
         with FaultProxy(port, road) as proxy:
@@ -69,7 +69,7 @@ def test_a_bastion_stops_whatever_its_store_does(
 
 
 def test_a_second_signal_ends_a_bastion_at_once(programs: Programs, road: Road) -> None:
-    """SIGINT after SIGTERM ends it at once, and its log says that two signals came."""
+    """SIGINT after SIGTERM ends it immediately, and its log says that two signals arrived."""
     bastion = programs.serve()
     until(lambda: "leads epoch 1" in programs.served, "it leads")
     road.fault = Fault.HANG

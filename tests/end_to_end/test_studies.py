@@ -1,4 +1,4 @@
-"""A study on the machines of a pool: one job a point, and the numbers of this machine."""
+"""A study on the machines of a pool: one job per point, and the numbers of this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stuck:
 
 
 def study(printed: str) -> dict[str, Any]:
-    """Its numbers, without how long it took."""
+    """Return its numbers, without its duration."""
     found: dict[str, Any] = json.loads(printed)
     for each in found["simulations"]:
         del each["took_s"]
@@ -45,13 +45,13 @@ def study(printed: str) -> dict[str, Any]:
 
 
 def ended(programs: Programs, array: str) -> dict[str, int]:
-    """How many tasks of `array`, which is to fail, ended how; nothing before the last has."""
+    """Return how many tasks of a failing `array` ended how, before its last one ends."""
     (view,) = programs.client.all_named(array)
     return dict(view.counts) if view.state == "failed" else {}
 
 
 def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
-    """Each point is a task of one array; one that fails is told, and the others are whole."""
+    """Each point is a task of one array; a failure is reported, and the others are complete."""
     (programs.project / "mine.py").write_text(POLICIES)
     both = (*STUDY, "--order=fifo,las", "--policy=mine.py:Mine", "--json")
     ran = programs.run(*both, f"--on={programs.place.url}")
@@ -63,7 +63,7 @@ def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
     assert ran.returncode == 1
     assert [line.split()[0] for line in ran.stdout.splitlines()] == ["POLICY", "fifo", "fifo"]
     array = next(line for line in ran.stderr.splitlines() if " runs 4 simulations" in line)
-    # A result is there before its task has left its machine.
+    # A result exists before its task has left its machine.
     until(lambda: ended(programs, array.split()[0]), "the tasks of the sweep have ended")
     assert ended(programs, array.split()[0]) == {"failed": 2, "succeeded": 2}
     for load in (20, 30):
@@ -74,7 +74,7 @@ def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
 
 
 def test_an_interrupt_cancels_the_array_and_keeps_what_has_ended(programs: Programs) -> None:
-    """What is left out is named, and nothing goes on in the pool."""
+    """Missing points are named, and nothing continues in the pool."""
     policy = programs.project / "stuck.py"
     policy.write_text(POLICIES)
     cluster = Cluster(shapes=(Shape(count=2, devices=4),))

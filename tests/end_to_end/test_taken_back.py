@@ -58,13 +58,13 @@ trap 'trap "" TERM; cat "$BASTION_NOTICE_FILE"; exit 1' TERM
 if [ "$BASTION_ATTEMPT" = 1 ]; then echo up; while :; do sleep 0.05; done; fi
 echo attempt $BASTION_ATTEMPT
 """
-"""Runs until it is told to stop, and prints the notice; its second attempt ends at once."""
+"""Runs until it is stopped, and prints the notice; its second attempt ends immediately."""
 PREEMPTED = "/computeMetadata/v1/instance/preempted"
 
 
 @contextmanager
 def serving(folder: Path, pool: str, env: dict[str, str]) -> Iterator[Programs]:
-    """A bastion whose one pool has machines that may be taken back."""
+    """Run a bastion whose only pool has machines that can be taken back."""
     common = 'resources = { cpu = 2 }\nmax_machines = 2\nidle_timeout = "1h"'
     with folder_root(folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
@@ -81,7 +81,7 @@ def serving(folder: Path, pool: str, env: dict[str, str]) -> Iterator[Programs]:
 
 @dataclass(frozen=True)
 class Amazon:
-    """A bastion on a region of ours."""
+    """A bastion on a test region."""
 
     on: Programs
     world: Ec2World
@@ -90,7 +90,7 @@ class Amazon:
 
 @pytest.fixture
 def amazon(tmp_path: Path) -> Iterator[Amazon]:
-    """A bastion whose machines are instances; each is a host of processes here."""
+    """Run a bastion whose machines are instances; each is a host of processes here."""
     with ec2_server() as world, ticking(world):
         image = world.image("ours", owner="self")
         pool = EC2_POOL.format(image=image, identity=PROFILE, python=sys.executable)
@@ -105,7 +105,7 @@ def amazon(tmp_path: Path) -> Iterator[Amazon]:
 
 @dataclass(frozen=True)
 class Google:
-    """A bastion on a zone of ours."""
+    """A bastion on a test zone."""
 
     on: Programs
     server: Compute
@@ -114,7 +114,7 @@ class Google:
 
 @contextmanager
 def google(folder: Path, more: str = "") -> Iterator[Google]:
-    """A bastion whose machines are VMs; `more` are options of its pool."""
+    """Run a bastion whose machines are VMs; `more` are options of its pool."""
     with Compute.at(SystemClock()) as server:
         server.operation_s, server.boot_s, server.delete_s = 0.2, 0.5, 0.5
         with hosts(server, folder / "vms") as told:
@@ -134,7 +134,7 @@ def start(on: Programs, line: str = STEPS) -> str:
 
 
 def ended(on: Programs, job: str) -> dict[str, object]:
-    """The notice that a job of `STEPS` got, which has resumed elsewhere and ended well."""
+    """Return the notice to a job of `STEPS` that has resumed elsewhere and succeeded."""
     view = on.wait(job)
     assert (view.state, view.attempt, view.preemptions) == ("succeeded", 2, 1)
     first = b"".join(chunk.data for chunk in on.client.logs(job, Wanted(attempt=1)))
@@ -146,12 +146,12 @@ def ended(on: Programs, job: str) -> dict[str, object]:
 
 
 def unwell(on: Programs) -> list[str]:
-    """Why machines may start nothing."""
+    """Return why machines cannot start anything."""
     return [each["unwell"] for each in on.json("machines")["machines"] if each["unwell"]]
 
 
 def test_a_job_outlives_its_spot_instance(amazon: Amazon) -> None:
-    """A job whose instance is taken back without a word starts again on another one."""
+    """A job whose instance disappears without notice restarts on another one."""
     on, world = amazon.on, amazon.world
     job = start(on)
     (first,) = world.alive()
@@ -163,10 +163,10 @@ def test_a_job_outlives_its_spot_instance(amazon: Amazon) -> None:
 
 def test_a_notice_of_ec2_is_the_jobs_with_the_time_that_is_left(amazon: Amazon) -> None:
     """
-    A recommendation to rebalance keeps new jobs away; the interruption notice preempts what runs.
+    A rebalance recommendation keeps new jobs away; an interruption notice preempts running ones.
 
-    Both are read of the instance's metadata, with a token. The process has until shortly before the
-    time that EC2 names, and the job goes on while the first instance still runs.
+    Both are read from the instance's metadata, with a token. The process has until shortly before
+    the time that EC2 names, and the job continues while the first instance still runs.
     """
     on, world = amazon.on, amazon.world
     job = start(on)
@@ -194,7 +194,7 @@ def test_a_notice_of_ec2_is_the_jobs_with_the_time_that_is_left(amazon: Amazon) 
     [pytest.param("", 30, id="30s"), pytest.param(', preemption_notice = "120s"', 120, id="120s")],
 )
 def test_a_notice_of_compute_engine_is_the_jobs(tmp_path: Path, more: str, in_s: int) -> None:
-    """A preemption is announced 30 s ahead, or the 120 s that the pool has asked Google for."""
+    """A preemption is announced 30 s ahead, or the 120 s that the pool requests from Google."""
     (tmp_path / "provider").mkdir()
     with google(tmp_path, more) as place:
         on, server = place.on, place.server
@@ -214,10 +214,10 @@ def test_a_notice_of_compute_engine_is_the_jobs(tmp_path: Path, more: str, in_s:
 @needs_kubectl
 def test_a_pod_that_others_delete_gives_its_jobs_their_notice(tmp_path: Path) -> None:
     """
-    As where its node is drained, or a pod of higher priority preempts it.
+    This is so if its node is drained, or a pod of higher priority preempts it.
 
-    The job goes on in another pod. The first one ends as soon as nothing of it is needed, which is
-    long before its time is over, and its end is seen though Kubernetes would have forgotten it.
+    The job continues in another pod. The first one ends as soon as nothing of it is needed, long
+    before its time is over, and its end is seen although Kubernetes would have forgotten it.
     """
     (tmp_path / "provider").mkdir()
     with kubernetes(tmp_path / "provider") as cluster:

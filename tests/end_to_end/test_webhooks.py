@@ -37,14 +37,14 @@ url = "{stuck}/x"
 
 @pytest.fixture
 def there() -> Iterator[Receiver]:
-    """A webhook that accepts every notification."""
+    """Run a webhook that accepts every notification."""
     with receiver() as made:
         yield made
 
 
 @pytest.fixture
 def stuck() -> Iterator[Receiver]:
-    """A webhook that never answers."""
+    """Run a webhook that never answers."""
     with receiver() as made:
         made.answers = ["hang"]
         yield made
@@ -52,7 +52,7 @@ def stuck() -> Iterator[Receiver]:
 
 @pytest.fixture
 def on(tmp_path: Path, there: Receiver, stuck: Receiver) -> Iterator[Programs]:
-    """A folder of a bastion that is configured with both."""
+    """Provide a folder of a bastion that is configured with both."""
     with folder_root(tmp_path) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
         config = CONFIG.format(url=there.url, stuck=stuck.url)

@@ -35,7 +35,7 @@ class Machine:
 
     @property
     def agent(self) -> subprocess.Popen[bytes]:
-        """The agent that was started last."""
+        """Return the agent that was started last."""
         assert self._agent is not None
         return self._agent
 
@@ -59,11 +59,11 @@ class Machine:
         killed(self.agent)
 
     def keeper_pid(self) -> int:
-        """The process of the living keeper."""
+        """Return the process of the living keeper."""
         return int((self.home / "keeper" / "lock").read_text().split()[1])
 
     def log(self) -> str:
-        """What the agents said."""
+        """Return the output of the agents."""
         return (self.home / "agent.log").read_text()
 
     def until(self, holds: Callable[[], object], *, patience_s: float = DEADLINE_S) -> None:
@@ -74,7 +74,7 @@ class Machine:
             time.sleep(0.005)
 
     def drained(self, of: HostFact = OF, *, patience_s: float = DEADLINE_S) -> None:
-        """Wait until all of a host is told."""
+        """Wait until everything of a host is reported."""
         self.until(lambda: "drained" in self.bucket.told(of), patience_s=patience_s)
 
     def close(self) -> None:
@@ -94,11 +94,11 @@ class Machine:
 
 
 def agent_with(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What becomes of an agent with these arguments."""
+    """Return the result of an agent with these arguments."""
     said = [sys.executable, "-m", "bastion", "agent", "--machine", MACHINE, *arguments]
     return subprocess.run(said, cwd=REPOSITORY, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
 def shell(*lines: str, **fields: Any) -> Job:
-    """A job of one shell process for each line."""
+    """Return a job with one shell process per line."""
     return Job(name="train", processes=tuple(Process(line, shell=True) for line in lines), **fields)

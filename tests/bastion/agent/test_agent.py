@@ -28,7 +28,7 @@ ALL = ("claimed", "started", "ended", "drained")
 
 
 def test_a_short_job_leaves_claim_end_and_facts_in_order() -> None:
-    """A job that prints and exits is claimed, started, ended and drained, each told once."""
+    """A job that prints and exits is claimed, started, ended and drained, each reported once."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -43,7 +43,7 @@ def test_a_short_job_leaves_claim_end_and_facts_in_order() -> None:
 
 
 def test_many_hosts_are_started_and_forgotten_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keeper is asked once for all that a turn starts or forgets: it syncs its disk once."""
+    """The keeper gets one call for everything in a turn, and syncs its disk once."""
 
     def counted(sizes: list[int], plain: Callable[..., object]) -> Callable[..., object]:
         def call(keeper: FakeKeeper, each: Sized) -> object:
@@ -66,7 +66,7 @@ def test_many_hosts_are_started_and_forgotten_together(monkeypatch: pytest.Monke
 
 
 def test_hosts_that_the_keeper_refuses_together_are_lost_each() -> None:
-    """A full disk ends every host that was to start on it, and none that comes later."""
+    """A full disk ends every host that was about to start on it, and none that comes later."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.keeper_home.full = "No space left on device"
@@ -84,7 +84,7 @@ def test_hosts_that_the_keeper_refuses_together_are_lost_each() -> None:
 
 
 def test_the_first_bell_says_hello() -> None:
-    """A new life presents itself with its resources before anything else."""
+    """A new life reports its resources before anything else."""
     rig = Rig()
     rig.pass_s(0.1)
     hello = rig.bucket.facts()[0]
@@ -94,7 +94,7 @@ def test_the_first_bell_says_hello() -> None:
 
 
 def test_hello_is_said_again_before_the_machine_is_given_up() -> None:
-    """A hello that the store lists and does not give is followed by more, then by none."""
+    """A greeting that the store lists but does not return is followed by more, then by none."""
     rig = Rig()
     began_at = rig.clock.monotonic()
     for until_s, said in ((50, 1), (70, 2), (190, 3), (430, 4), (910, 5), (2000, 5)):
@@ -118,7 +118,7 @@ def test_what_another_holds_is_not_started(claim: Claim | None) -> None:
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_stop_before_the_start_wins(together: bool) -> None:
-    """A stop that comes before the keeper was told: nothing runs, and the end says why."""
+    """If a stop arrives before the keeper was called, nothing runs, and the end says why."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job())
     if together:
@@ -134,7 +134,7 @@ def test_a_stop_before_the_start_wins(together: bool) -> None:
 
 
 def test_nothing_runs_before_the_barrier_opens() -> None:
-    """A host of a gang runs only after go, and is told the addresses that go carries."""
+    """A host of a gang runs only after go, and gets the addresses in go."""
     seen: list[ProcessStart] = []
 
     def script(process: ProcessStart) -> Script:
@@ -185,7 +185,7 @@ def test_a_running_job_is_stopped_with_notice() -> None:
 
 
 def test_a_process_that_ignores_the_notice_is_killed() -> None:
-    """After the grace nothing of it is left."""
+    """After the grace period, nothing of it is left."""
     rig = Rig(lambda _: replace(FOREVER, on_notice=None))
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -200,7 +200,7 @@ def test_a_process_that_ignores_the_notice_is_killed() -> None:
 
 
 def test_instructions_are_obeyed_once_however_often_they_come() -> None:
-    """The same start or stop in several batches changes nothing."""
+    """The same start or stop in several batches has no further effect."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.bucket.instruct(start(), start())
@@ -216,7 +216,7 @@ def test_instructions_are_obeyed_once_however_often_they_come() -> None:
 
 
 def test_an_end_of_the_bastion_is_accepted() -> None:
-    """When the bastion wrote the end first, that is the end that is told."""
+    """If the bastion wrote the end first, that end is reported."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.bucket.put_end(End(kind="revoked"))
@@ -231,7 +231,7 @@ def test_an_end_of_the_bastion_is_accepted() -> None:
     "data", [b"", b"{}", b"[1]", b'{"number":1,"life":7}', b'{"number":1,"life":1,"new":2}']
 )
 def test_a_bad_batch_is_stepped_over(data: bytes) -> None:
-    """A batch that cannot be read, or is another life's, is logged; the next one is obeyed."""
+    """A batch that cannot be read, or is another life's, is logged; the next one is followed."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.memory.create(layout.instructions(MACHINE, 1, 1), data)
@@ -242,7 +242,7 @@ def test_a_bad_batch_is_stepped_over(data: bytes) -> None:
 
 
 def test_old_instructions_start_nothing_and_say_so() -> None:
-    """What the store has held for more than seven days starts nothing: the host ends as lost."""
+    """Instructions more than seven days old start nothing: the host ends as lost."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -259,7 +259,7 @@ def test_old_instructions_start_nothing_and_say_so() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"schema":1,"write_id":"go","addr'])
 def test_an_unreadable_barrier_loses_the_attempt(data: bytes) -> None:
-    """A malformed go is no fault of the job's: its host ends as lost, and says which object."""
+    """A malformed go is not the job's fault: its host ends as lost, with the object's name."""
     rig = Rig()
     rig.bucket.spec(job(replicas=2))
     rig.bucket.instruct(start(barrier=True, replicas=2))
@@ -303,7 +303,7 @@ def test_a_spec_of_a_newer_version_is_a_failed_set_up() -> None:
 
 
 def test_a_program_that_does_not_exist_is_a_failed_set_up() -> None:
-    """What the keeper says about a program it cannot start reaches the end."""
+    """The keeper's message about a program that it cannot start reaches the end."""
     rig = Rig(lambda _: Script(setup_failure="no program 'trian'"))
     rig.bucket.spec(job("trian"))
     rig.bucket.instruct(start())
@@ -314,14 +314,14 @@ def test_a_program_that_does_not_exist_is_a_failed_set_up() -> None:
 
 
 def test_silence_is_broken_by_a_heartbeat() -> None:
-    """Where nothing vouches for the machine it says that it lives, no more often than asked."""
+    """If nothing vouches for the machine, it reports that it lives, no more often than asked."""
     rig = Rig(settings=AgentSettings(machine=MACHINE, heartbeat_s=30.0))
     rig.pass_s(100, step_s=0.5)
     assert sum(isinstance(fact, Heartbeat) for fact in rig.bucket.facts()) == 3
 
 
 def test_a_user_who_follows_sees_lines_soon() -> None:
-    """On a cloud store an old, calm log is flushed rarely, and at once while a user follows."""
+    """On a cloud store, an old, calm log is flushed rarely, but immediately for a follower."""
     lines = tuple((600.0 + 10 * n, b"x\n") for n in range(60))
     settings = AgentSettings(machine=MACHINE, tempo=SLOW)
     rig = Rig(lambda _: Script(output=((0.0, b"x\n"), *lines), runs_s=2000), settings=settings)
@@ -350,7 +350,7 @@ def test_a_traceback_is_flushed_at_once() -> None:
 
 
 def test_an_agent_told_to_leave_finishes_what_runs() -> None:
-    """After leave nothing new begins; what runs goes on, and then the agent is done."""
+    """After leave nothing new starts; running hosts continue, and then the agent is done."""
     rig = Rig(lambda _: replace(SHORT, runs_s=5.0))
     other = replace(OF, nonce="n2")
     rig.bucket.spec(job())
@@ -364,7 +364,7 @@ def test_an_agent_told_to_leave_finishes_what_runs() -> None:
 
 
 def test_marks_are_told() -> None:
-    """A checkpoint mark is told while the job runs; both marks are in the end."""
+    """A checkpoint mark is reported while the job runs; both marks are in the end."""
     rig = Rig(lambda _: Script(runs_s=5.0, on_notice=Reaction(code=1, signal=None)))
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -383,7 +383,7 @@ def test_marks_are_told() -> None:
 
 @pytest.mark.parametrize(("age_s", "told"), [(10.0, 2), (9 * 3600.0, 1)])
 def test_an_agent_that_begins_again_tells_no_old_checkpoint_as_new(age_s: float, told: int) -> None:
-    """The bastion counts from when it is told; one that may have been missed is told."""
+    """The bastion counts from the report; only a mark that may have been missed is reported."""
     rig = Rig(lambda _: Script(runs_s=1e6))
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -402,7 +402,7 @@ def test_an_agent_that_begins_again_tells_no_old_checkpoint_as_new(age_s: float,
 
 
 def test_checkpoints_are_told_now_and_then() -> None:
-    """One after each step costs no commit each; the first is told at once, the last too."""
+    """One after each step does not cost a commit each; the first and the last are reported."""
     rig = Rig(lambda _: Script(runs_s=1e6))
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -420,7 +420,7 @@ def test_checkpoints_are_told_now_and_then() -> None:
 
 
 def test_reports_are_told_now_and_then() -> None:
-    """Numbers that change are told, but not more often than every ten seconds."""
+    """Changed numbers are reported, but not more often than every ten seconds."""
     rig = Rig(lambda _: Script(runs_s=60.0, on_notice=Reaction(code=1, signal=None)))
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -433,7 +433,7 @@ def test_reports_are_told_now_and_then() -> None:
 
 
 def test_output_goes_on_to_the_next_attempt() -> None:
-    """What one attempt left in its output folder is there before the next one starts."""
+    """What one attempt left in its output folder exists before the next one starts."""
     seen: list[str] = []
 
     def script(process: ProcessStart) -> Script:
@@ -452,7 +452,7 @@ def test_output_goes_on_to_the_next_attempt() -> None:
 
 
 def test_one_bad_host_harms_itself_alone() -> None:
-    """A host that meets an unexpected error ends as failed; the others go on."""
+    """A host that meets an unexpected error ends as failed; the others continue."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     broken = replace(OF, nonce="n2")

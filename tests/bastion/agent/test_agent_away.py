@@ -1,4 +1,4 @@
-"""The agent as a program, while the folder of its bucket is away."""
+"""The agent as a program while the folder of its bucket is away."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = 8
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine whose agent runs."""
+    """Run a machine with an agent."""
     made = Machine(tmp_path)
     made.begin()
     try:
@@ -33,7 +33,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 def test_what_ended_while_the_bucket_was_away_is_told(
     machine: Machine, tmp_path: Path, is_mount_point: bool
 ) -> None:
-    """End and log of a job that ended meanwhile stand in the bucket when it is back."""
+    """Once the bucket is back, it has the end and log of a job that ended in the meantime."""
     may_end, has_ended = tmp_path / "may_end", tmp_path / "has_ended"
     count = f"for n in $(seq {LINES}); do echo line $n; done"
     machine.bucket.spec(
@@ -60,7 +60,7 @@ def test_what_ended_while_the_bucket_was_away_is_told(
 
 
 class Removed(Pause):
-    """The watch of a bucket that is deleted when it is said."""
+    """The watch of a bucket that is deleted on request."""
 
     def __init__(self) -> None:
         super().__init__(VirtualClock())
@@ -72,7 +72,7 @@ class Removed(Pause):
 
 
 def test_an_agent_without_a_bucket_ends_when_nothing_runs() -> None:
-    """A minute after the folder was deleted, and never before its job has ended."""
+    """It ends a minute after the folder was deleted, and never before its job has ended."""
     watch = Removed()
     runs_s = 3 * REMOVED_S
 
@@ -92,7 +92,7 @@ def test_an_agent_without_a_bucket_ends_when_nothing_runs() -> None:
 
 
 def test_an_agent_outlasts_a_bucket_that_comes_back() -> None:
-    """Restored within the minute, it counts from anew."""
+    """If the bucket is restored within the minute, the count starts over."""
     watch = Removed()
     rig = Rig(lambda _: Script(runs_s=inf), watch=watch)
     for _ in range(2):
@@ -105,10 +105,10 @@ def test_an_agent_outlasts_a_bucket_that_comes_back() -> None:
 
 @pytest.mark.parametrize("is_watched", [False, True])
 def test_an_agent_that_news_wakes_polls_seldom_and_starts_at_once(is_watched: bool) -> None:
-    """A watched folder is read seldom from the first second on, and no instruction comes later."""
+    """A watched folder is read rarely from the start, and no instruction is delayed."""
 
     class News(Pause):
-        """Tells that there is news."""
+        """Reports that there is news."""
 
         is_there = False
 

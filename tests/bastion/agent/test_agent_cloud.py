@@ -1,4 +1,4 @@
-"""The agent of a cloud's machine: notices, bad devices and the dead man's switch."""
+"""The agent of a cloud machine: notices, bad devices and the dead man's switch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def server() -> Iterator[MetadataServer]:
 
 
 def rig_of(server: MetadataServer, *, is_out: list[bool] | None = None) -> Rig:
-    """A machine of Google's; while `is_out` holds True, its store answers nothing."""
+    """Return a machine of Google's; while `is_out` holds True, its store does not answer."""
 
     def fault(_operation: str, _key: str) -> Fault | None:
         return Fault.BEFORE if is_out and is_out[0] else None
@@ -64,7 +64,7 @@ def rig_of(server: MetadataServer, *, is_out: list[bool] | None = None) -> Rig:
 
 
 def test_a_preempted_machine_gives_its_jobs_their_notice_at_once(server: MetadataServer) -> None:
-    """The bastion is told, the processes get the notice of a preemption, and nothing new starts."""
+    """The bastion is told, the processes get the preemption notice, and nothing new starts."""
     rig = rig_of(server)
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -81,7 +81,7 @@ def test_a_preempted_machine_gives_its_jobs_their_notice_at_once(server: Metadat
 
 
 def test_an_interruption_is_told_once(server: MetadataServer) -> None:
-    """The metadata server goes on saying it; the bastion hears it once."""
+    """The metadata server repeats it; the bastion hears it once."""
     server.says[PREEMPTED] = "TRUE"
     rig = rig_of(server)
     rig.pass_s(25, step_s=1.0)
@@ -89,7 +89,7 @@ def test_an_interruption_is_told_once(server: MetadataServer) -> None:
 
 
 def test_only_an_outage_of_the_whole_time_makes_an_orphan(server: MetadataServer) -> None:
-    """A machine that reads its bucket lives on; one that did not for an hour deletes itself."""
+    """A machine that reads its bucket lives on; one that could not for an hour deletes itself."""
     prefix = "/computeMetadata/v1/"
     server.says |= {
         f"{prefix}instance/service-accounts/default/token": '{"access_token": "t"}',
@@ -108,7 +108,7 @@ def test_only_an_outage_of_the_whole_time_makes_an_orphan(server: MetadataServer
 
 
 def test_a_greeting_tells_steps_and_bad_devices() -> None:
-    """The hello has the steps, once, and the bad devices come with it in one bell."""
+    """One bell has the greeting with the steps, once, and the bad devices."""
     steps = (BootStep(name="installed", seconds=2.5),)
     report = DeviceReport(bad={"h100": (3,)}, text="h100 3: XID 79, it has fallen off the bus")
     rig = Rig(begun=Begun(steps=steps, report=report))
@@ -122,7 +122,7 @@ def test_a_greeting_tells_steps_and_bad_devices() -> None:
 def test_the_time_of_a_notice_is_held_against_the_clock_of_the_store(
     server: MetadataServer,
 ) -> None:
-    """A machine whose clock is ahead would give its jobs no grace of the two minutes."""
+    """A machine with a fast clock would otherwise give its jobs no grace of the two minutes."""
     noon = datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp()
     said = {"action": "terminate", "time": "2026-11-30T12:02:00Z"}
     server.says["/latest/meta-data/spot/instance-action"] = json.dumps(said)
@@ -165,7 +165,7 @@ def test_the_notice_of_slurm_bears_the_time_of_its_own_machine(tmp_path: Path) -
 
 
 def test_a_pod_that_is_to_end_ends_once_it_is_not_needed(tmp_path: Path) -> None:
-    """Who drains its node waits no longer than its jobs and the last words of its agent take."""
+    """A drain of its node waits no longer than its jobs and the agent's last reports take."""
     line = 'trap "exit 0" USR2; : >ready; while :; do sleep 0.01; done'
     script = subprocess.Popen(["/bin/sh", "-c", line], cwd=tmp_path)
     try:

@@ -23,7 +23,7 @@ ID = "01ARZ3NDEKTSV4RRFFQ69G5FA"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine whose agent runs."""
+    """Run a machine with an agent."""
     made = Machine(tmp_path)
     made.begin()
     try:
@@ -33,7 +33,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def command(line: str, number: int = 1, *, max_runtime_s: float = 600.0, process: int = 0) -> Exec:
-    """A shell line beside the host `OF`."""
+    """Return a shell line beside the host `OF`."""
     return Exec(
         id=f"{ID}{number}",
         project=OF.project,
@@ -49,13 +49,13 @@ def command(line: str, number: int = 1, *, max_runtime_s: float = 600.0, process
 
 
 def end_of(machine: Machine, number: int = 1) -> CommandEnd | None:
-    """How a command ended, as the bucket has it."""
+    """Return how a command ended, according to the bucket."""
     prefix = layout.command_log(OF.project, OF.job, f"{ID}{number}")
     return look(machine.bucket.store, layout.command_end(prefix), CommandEnd)
 
 
 def output_of(machine: Machine, number: int = 1) -> bytes:
-    """What a command printed, as the bucket has it."""
+    """Return what a command printed, according to the bucket."""
     prefix = layout.command_log(OF.project, OF.job, f"{ID}{number}")
     store = machine.bucket.store
     keys = [entry.key for entry in store.list(prefix) if entry.key.endswith(".log")]
@@ -64,7 +64,7 @@ def output_of(machine: Machine, number: int = 1) -> bytes:
 
 
 def ended(machine: Machine, number: int = 1) -> CommandEnd:
-    """How a command ended, once it has."""
+    """Return how a command ended, once it has."""
     machine.until(lambda: end_of(machine, number))
     end = end_of(machine, number)
     assert end is not None
@@ -79,7 +79,7 @@ def run_job(machine: Machine, line: str = "echo up; exec sleep 1000") -> None:
 
 
 def test_a_command_sees_what_the_process_sees(machine: Machine) -> None:
-    """It has the folder, the variables and the devices of the process beside it, and its code."""
+    """It has the folder, the variables, the devices and the code of the process beside it."""
     run_job(machine, "touch here; echo up; exec sleep 1000")
     machine.bucket.instruct(
         command("ls; echo $COLOUR $CUDA_VISIBLE_DEVICES $BASTION_JOB_ID; exit 7")
@@ -92,7 +92,7 @@ def test_a_command_sees_what_the_process_sees(machine: Machine) -> None:
 
 
 def test_a_command_ends_before_its_host_does(machine: Machine) -> None:
-    """A command that runs on is stopped once the job's processes have ended; then the host ends."""
+    """A running command is stopped once the job's processes have ended; then the host ends."""
     run_job(machine, "echo up; sleep 0.5; exit 0")
     machine.bucket.instruct(command("echo begun; exec sleep 1000"))
     machine.until(lambda: "drained" in machine.bucket.told())
@@ -105,7 +105,7 @@ def test_a_command_ends_before_its_host_does(machine: Machine) -> None:
 
 
 def test_a_command_is_stopped_at_its_limit(machine: Machine) -> None:
-    """A command that runs longer than it may is stopped, and its job goes on."""
+    """A command that exceeds its limit is stopped, and its job continues."""
     run_job(machine)
     machine.bucket.instruct(command("exec sleep 1000", max_runtime_s=0.2))
     assert ended(machine).problem == "its time limit was over"
@@ -113,7 +113,7 @@ def test_a_command_is_stopped_at_its_limit(machine: Machine) -> None:
 
 
 def test_a_program_that_is_not_there_is_told(machine: Machine) -> None:
-    """What cannot be started is told as the system says it, and harms nothing."""
+    """The error has the system's words, and nothing else is affected."""
     run_job(machine)
     machine.bucket.instruct(replace(command(""), argv=("no-such-program",)))
     assert "no-such-program" in ended(machine).problem
@@ -125,7 +125,7 @@ def test_a_program_that_is_not_there_is_told(machine: Machine) -> None:
 
 
 def test_a_command_for_a_host_that_is_gone_is_told(machine: Machine) -> None:
-    """A command for a host that is not here gets an end that says so, and harms no other."""
+    """A command for a host that is not here gets an end that says so."""
     run_job(machine)
     machine.bucket.instruct(replace(command("true"), attempt=2, nonce="n2"))
     assert ended(machine).problem == "this host no longer runs here"
@@ -133,7 +133,7 @@ def test_a_command_for_a_host_that_is_gone_is_told(machine: Machine) -> None:
 
 
 def test_a_killed_agent_goes_on_with_commands(machine: Machine) -> None:
-    """A command outlives its agent; the next agent ships the rest, and starts further ones."""
+    """A command outlives its agent; the next agent ships the rest, and starts more."""
     run_job(machine)
     machine.bucket.instruct(command("mkfifo go; echo one; read _ <go; echo two"))
     machine.until(lambda: output_of(machine) == b"one\n")
@@ -147,7 +147,7 @@ def test_a_killed_agent_goes_on_with_commands(machine: Machine) -> None:
 
 
 def test_a_long_command_is_read_and_run(machine: Machine) -> None:
-    """Its arguments are an object of their own; one whose object is missing says so."""
+    """Its arguments are a separate object; if that is missing, the error says so."""
     machine.bucket.spec(shell("sleep 60"))
     machine.bucket.instruct(start())
     machine.until(lambda: "started" in machine.bucket.told())
@@ -162,10 +162,12 @@ def test_a_long_command_is_read_and_run(machine: Machine) -> None:
 
 
 def test_a_command_runs_once_whatever_becomes_of_its_agent(machine: Machine) -> None:
-    """Its end is in the bucket while its instruction is read again: it is not run again."""
+    """Its end is in the bucket when its instruction is read again: it does not run again."""
     run_job(machine)
     waits = replace(OF, attempt=2, nonce="n2")
-    machine.bucket.instruct(start(waits, barrier=True))  # all after it is read again meanwhile
+    machine.bucket.instruct(
+        start(waits, barrier=True)
+    )  # later instructions are read again meanwhile
     machine.until(lambda: machine.bucket.claim(waits))
     count = machine.root.parent / "count"
     machine.bucket.instruct(command(f"echo ran >> {count}"))
@@ -180,7 +182,7 @@ def test_a_command_runs_once_whatever_becomes_of_its_agent(machine: Machine) -> 
 def test_a_command_whose_start_was_not_answered_is_told_as_it_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It may run: it is not told as refused."""
+    """It may be running, so it is not reported as refused."""
     rig = Rig(lambda _: Script(runs_s=float("inf")))
     rig.bucket.spec(job())
     rig.bucket.instruct(start())

@@ -43,12 +43,12 @@ class Host(Machine):
         self.until(lambda: text in self.bucket.log())
 
     def ended(self) -> None:
-        """Wait until it is over, and see that no container is left."""
+        """Wait until it is over, and check that no container is left."""
         self.until(lambda: self.bucket.end() is not None)
         assert self.containers() == []
 
     def containers(self) -> list[tuple[str, dict[str, str]]]:
-        """What there is of this machine's."""
+        """Return the containers of this machine."""
         return self.engine.containers(f"{HOME_LABEL}={self.home.resolve()}")
 
     def finish(self) -> None:
@@ -62,7 +62,7 @@ class Host(Machine):
 
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
-    """A real daemon with the image."""
+    """Run a real daemon with the image."""
     with dockerd(tmp_path_factory.mktemp("engine")) as made:
         made.load_image()
         yield made
@@ -73,7 +73,7 @@ with_docker = [*needs_dockerd, pytest.mark.skipif(not has_shell(), reason="needs
 
 @pytest.fixture(params=["fake", pytest.param("docker", marks=with_docker)])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
-    """A machine with an engine of either kind."""
+    """Provide a machine with an engine of either kind."""
     if request.param == "docker":
         made = Host(tmp_path, request.getfixturevalue("docker").socket)
         yield made
@@ -120,7 +120,7 @@ def test_it_sees_what_a_plain_process_sees(host: Host) -> None:
 
 
 def test_a_job_that_ignores_term_is_killed(host: Host) -> None:
-    """A cancelled job has its grace; then all its processes are dead."""
+    """A cancelled job has its grace period; then all its processes are dead."""
     host.run(shell("trap '' TERM; (setsid sleep 1000 &); echo up; while :; do sleep 1; done"))
     host.wrote(b"up\n")
     host.bucket.instruct(stop(grace_s=0.2))
@@ -153,7 +153,7 @@ def test_a_preempted_job_resumes_with_what_it_kept(host: Host) -> None:
 
 
 def test_a_clean_up_runs_in_a_container_too(host: Host) -> None:
-    """It can read what the job kept, is told how that ended, and its container is removed too."""
+    """It can read what the job kept, knows how that ended, and its container is removed too."""
     tidy = "cat $BASTION_OUTPUT_DIR/f; echo $BASTION_OUTCOME $BASTION_EXIT_CODE"
     job = shell("echo kept >$BASTION_OUTPUT_DIR/f; exit 4", on_end=["sh", "-c", tidy])
     host.run(job)
@@ -167,7 +167,7 @@ def test_a_clean_up_runs_in_a_container_too(host: Host) -> None:
 
 
 def test_a_killed_agent_changes_nothing(host: Host) -> None:
-    """The next agent finds the container running, and not one byte of its log is missing."""
+    """The next agent finds the container running, and no byte of its log is missing."""
     host.run(shell("echo up; while ! test -e $BASTION_MARKS_DIR/go; do sleep 0.05; done; echo on"))
     host.wrote(b"up\n")
     host.kill()
@@ -205,7 +205,7 @@ def test_a_killed_program_is_a_killed_process(host: Host) -> None:
 
 
 def test_a_time_limit_holds(host: Host) -> None:
-    """max_runtime ends what is in the container."""
+    """max_runtime ends the container."""
     host.run(shell("echo up; exec sleep 1000", max_runtime=0.5))
     host.ended()
     end = host.bucket.end()
@@ -281,11 +281,11 @@ def test_leftover_containers_are_removed(host: Host) -> None:
 
 
 class TestWithTheFake:
-    """What only an engine can show that is told to."""
+    """Behavior that only a controllable engine can show."""
 
     @pytest.fixture
     def host(self, tmp_path: Path) -> Iterator[Host]:
-        """A machine with the fake engine."""
+        """Provide a machine with the fake engine."""
         pulled = frozenset({"bench/pulled:1"})
         fake = FakeEngine(tmp_path / "s", images={IMAGE}, registry=pulled)
         fake.open()
@@ -295,7 +295,7 @@ class TestWithTheFake:
         fake.end()
 
     def test_no_end_is_recorded_while_the_engine_is_away(self, host: Host) -> None:
-        """A container may run on without its engine, so its devices stay in use."""
+        """A container may continue without its engine, so its devices stay in use."""
         assert host.fake
         host.run(shell("trap '' TERM; echo up; while :; do sleep 1; done"))
         host.wrote(b"up\n")
@@ -362,13 +362,13 @@ class TestWithDocker:
 
     @pytest.fixture
     def host(self, docker: Dockerd, tmp_path: Path) -> Iterator[Host]:
-        """A machine with docker."""
+        """Provide a machine with docker."""
         made = Host(tmp_path, docker.socket)
         yield made
         made.finish()
 
     def test_a_memory_limit_is_recorded(self, host: Host) -> None:
-        """A process over its own limit ends its job as out of memory."""
+        """A process that exceeds its own limit ends its job as out of memory."""
         resources = Resources(memory="16MiB")
         line = "x=a; while :; do x=$x$x; done"
         host.run(Job(processes=(Process(line, shell=True, resources=resources),)))

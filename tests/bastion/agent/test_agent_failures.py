@@ -1,4 +1,4 @@
-"""The agent, its keeper or the store fail at any point: one start, one end, every byte."""
+"""The agent, its keeper or the store fails at any point: one start, one end, every byte."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALL = ("claimed", "started", "ended", "drained")
 
 
 def test_an_agent_may_die_at_any_turn() -> None:
-    """Wherever the agent is killed, its successor on the same keeper completes the job, once."""
+    """Whenever the agent is killed, its successor on the same keeper completes the job, once."""
     for turns in range(25):
         rig = Rig(lambda _: replace(SHORT, runs_s=0.3))
         rig.bucket.spec(job())
@@ -50,7 +50,7 @@ def test_an_agent_may_die_at_any_turn() -> None:
 
 
 def test_a_stopped_job_stays_stopped_when_the_agent_dies() -> None:
-    """Wherever the agent dies between a start and a stop, the job ends with the notice."""
+    """If the agent dies between a start and a stop, the job ends with the notice."""
     for turns in range(20):
         rig = Rig(lambda _: FOREVER)
         rig.bucket.spec(job())
@@ -69,7 +69,7 @@ def test_a_stopped_job_stays_stopped_when_the_agent_dies() -> None:
 
 @pytest.mark.parametrize("leaves_strays", [True, False])
 def test_a_keeper_may_die_at_any_turn(leaves_strays: bool) -> None:
-    """Wherever the keeper dies, no second start follows and the claimed host ends."""
+    """Whenever the keeper dies, no second start follows and the claimed host ends."""
     for turns in range(20):
         rig = Rig(lambda _: replace(SHORT, runs_s=0.3))
         rig.bucket.spec(job())
@@ -113,7 +113,7 @@ def test_a_lost_answer_changes_nothing(fault: Fault) -> None:
 
 
 def test_the_store_may_be_away_for_long() -> None:
-    """Jobs go on while the store is away, nothing is lost, and the log says so in two lines."""
+    """Jobs continue while the store is away, nothing is lost, and the log has two lines."""
     away = [False]
     rig = Rig(
         lambda _: Script(output=((1.0, b"a\n"), (30.0, b"b\n")), runs_s=40.0),
@@ -136,7 +136,7 @@ def test_the_store_may_be_away_for_long() -> None:
 
 
 def test_a_full_disk_takes_only_output_that_is_saved() -> None:
-    """What stands of an older life that the keeper does not know may be the only copy there is."""
+    """Files of an older life that the keeper does not know may be the only copy."""
     rig = Rig(lambda _: replace(SHORT, runs_s=3.0))
     rig.home = FolderHome(rig.home_folder, disk_trouble=lambda _: "full")
     rig.restart()
@@ -157,7 +157,7 @@ def test_a_full_disk_takes_only_output_that_is_saved() -> None:
 
 
 def test_a_disk_that_a_job_left_full_is_told_before_its_devices_are_free() -> None:
-    """The next job is placed where it can write: soon, for what is saved goes at once."""
+    """The next job is placed where it can write: soon, because saved files are deleted first."""
     rig = Rig(lambda _: replace(SHORT, runs_s=3.0))
     fill = Path(rig.home.folders(key_of(OF)).code) / "fill"
     rig.home = FolderHome(rig.home_folder, disk_trouble=lambda _: "full" * fill.exists())
@@ -173,7 +173,7 @@ def test_a_disk_that_a_job_left_full_is_told_before_its_devices_are_free() -> No
 
 
 def test_code_that_the_bucket_does_not_give_is_told() -> None:
-    """A machine without the right to read bundles tries on and on: `why` says what it lacks."""
+    """A machine that cannot read bundles retries forever: `why` says what is missing."""
     away = [True]
     rig = Rig(
         faults=lambda _, key: Fault.BEFORE if away[0] and key.startswith(layout.BUNDLES) else None
@@ -206,7 +206,7 @@ def test_a_claim_of_an_older_life_is_never_started() -> None:
 
 
 def test_a_stop_for_an_unknown_host_ends_what_this_machine_claimed() -> None:
-    """A stop finds the claim of an older life and ends it; without a claim there is nothing."""
+    """A stop ends an older life's claim; without a claim there is nothing."""
     rig = Rig()
     other = replace(OF, nonce="n9")
     rig.bucket.put_claim(Claim(machine=MACHINE, life=0))
@@ -220,7 +220,7 @@ def test_a_stop_for_an_unknown_host_ends_what_this_machine_claimed() -> None:
 
 
 def test_an_agent_of_an_older_life_stops_what_runs_and_ends() -> None:
-    """An agent that sees a newer life of its machine stops what runs, tells how, and is done."""
+    """An agent that sees a newer life of its machine stops its hosts, reports, and is done."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -234,7 +234,7 @@ def test_an_agent_of_an_older_life_stops_what_runs_and_ends() -> None:
 
 
 def test_a_permit_runs_out_with_the_store() -> None:
-    """While no bell lands everything is stopped after the permit, not before, and the life ends."""
+    """While no bell lands, everything is stopped when the permit expires, and the life ends."""
     away = [False]
     settings = AgentSettings(machine=MACHINE, permit_s=30.0, heartbeat_s=5.0)
     rig = Rig(
@@ -259,7 +259,7 @@ def test_a_permit_runs_out_with_the_store() -> None:
 
 
 def test_bell_numbers_only_grow() -> None:
-    """A new agent on the same keeper rings above all earlier bells, even those absorbed."""
+    """A new agent on the same keeper uses higher numbers than all earlier bells."""
     rig = Rig(lambda _: SHORT)
     rig.pass_s(1)
     before = [entry.key for entry in rig.memory.list(layout.BELLS)]
@@ -273,7 +273,7 @@ def test_bell_numbers_only_grow() -> None:
 
 
 def test_damaged_numbers_are_begun_anew_without_harm() -> None:
-    """Nothing is started twice, the next job is, and its bells are above all that were heard."""
+    """Nothing is started twice, the next job is, and bell numbers exceed all earlier ones."""
     rig = Rig()
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
@@ -294,7 +294,7 @@ def test_damaged_numbers_are_begun_anew_without_harm() -> None:
 
 
 def test_damaged_numbers_find_the_oldest_instructions_that_stand() -> None:
-    """An agent that knows no number reads from the first instructions that were not deleted."""
+    """An agent without a number reads from the first instructions that were not deleted."""
     rig = Rig()
     rig.bucket.spec(job())
     for number in range(1, 4):
@@ -310,7 +310,7 @@ def test_damaged_numbers_find_the_oldest_instructions_that_stand() -> None:
 
 
 def test_a_new_agent_does_not_read_all_instructions_again() -> None:
-    """What is done with is remembered in the home."""
+    """The home remembers what is done."""
     rig = Rig(lambda _: SHORT)
     for number in range(20):
         rig.bucket.instruct(stop(replace(OF, nonce=f"n{number}")))
@@ -323,7 +323,7 @@ def test_a_new_agent_does_not_read_all_instructions_again() -> None:
 
 
 def test_a_log_that_cannot_be_written_does_not_hold_up_the_end() -> None:
-    """Where foreign bytes stand in its log, a host ends all the same, but is never drained."""
+    """With foreign bytes in its log, a host still ends, but is never drained."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     prefix = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0)
@@ -338,7 +338,7 @@ def test_a_log_that_cannot_be_written_does_not_hold_up_the_end() -> None:
 
 
 def test_a_claim_that_cannot_be_read_is_left_alone() -> None:
-    """Whose claim it is cannot be told, so nothing runs and no end is written."""
+    """Its owner is unknown, so nothing runs and no end is written."""
     rig = Rig()
     rig.bucket.spec(job())
     rig.memory.create(claim_key(OF, MACHINE), b"?")
@@ -366,7 +366,7 @@ def test_what_its_machine_has_no_room_for_is_lost(lacks: str) -> None:
 
 
 class BrokenHome(FolderHome):
-    """A home on a disk that fails."""
+    """A home on a failing disk."""
 
     def __init__(self, path: Path, error: BaseException) -> None:
         super().__init__(path)
@@ -389,7 +389,7 @@ class BrokenHome(FolderHome):
 def test_a_set_up_that_its_machine_fails_is_lost(
     error: BaseException, kind: str, detail: str
 ) -> None:
-    """A full disk, descriptors or memory that run out lose the host; else it has failed."""
+    """A lack of disk space, descriptors or memory loses the host; other errors fail it."""
     rig = Rig()
     rig.home = BrokenHome(rig.home_folder, error)
     rig.restart()
@@ -422,7 +422,7 @@ def test_a_stop_for_a_host_whose_end_was_deleted_writes_another_one() -> None:
 
 
 def test_an_end_whose_detail_is_no_text_is_written_without_it() -> None:
-    """Its devices are free, whatever a tool printed."""
+    """Its devices become free, whatever a tool printed."""
     rig = Rig()
     rig.home = BrokenHome(rig.home_folder, OSError(errno.ENAMETOOLONG, "\ud800"))
     rig.restart()

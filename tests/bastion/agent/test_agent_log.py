@@ -1,4 +1,4 @@
-"""The agent's log does not grow without end."""
+"""The agent's log has a size limit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_log_at_its_limit_keeps_its_last_lines(tmp_path: Path) -> None:
 
 
 def test_what_is_not_appended_to_is_left_alone(tmp_path: Path) -> None:
-    """A file that others write at a place of their own, and a pipe, are not cut."""
+    """A pipe, and a file that others write at their own position, are not cut."""
     path = tmp_path / "log"
     with path.open("wb", buffering=0) as file:
         file.write(b"x" * 1000)
@@ -46,7 +46,7 @@ def test_what_is_not_appended_to_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_log_that_takes_nothing_stops_nothing() -> None:
-    """An agent whose log lies on a full disk says its lines in vain, and ends well."""
+    """An agent whose log is on a full disk loses its lines, and ends normally."""
     code = "from bastion.agent.agent_log import say; say('one'); say('two'); print('went on')"
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(

@@ -41,7 +41,7 @@ from tests.rigs.own_address import own_address
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine whose agent runs."""
+    """Run a machine with an agent."""
     made = Machine(tmp_path)
     made.begin()
     try:
@@ -69,7 +69,7 @@ def test_a_job_runs_and_its_environment_is_clean(machine: Machine) -> None:
 
 
 def test_jobs_on_devices_of_several_types_share_none(tmp_path: Path) -> None:
-    """The first device of one type and the first of another are two; a licence is none of them."""
+    """The first devices of two types are two devices; a license is neither of them."""
     machine = Machine(tmp_path, "--resources=h100=2,a100=2,matlab=4")
     machine.begin()
     try:
@@ -82,7 +82,7 @@ def test_jobs_on_devices_of_several_types_share_none(tmp_path: Path) -> None:
 
 
 def test_a_bucket_in_a_folder_may_be_shared_by_many_machines(machine: Machine) -> None:
-    """A gang meets at the address that its first machine has in its network, not at loopback."""
+    """A gang meets at its first machine's network address, not at loopback."""
     machine.bucket.spec(shell("echo $MASTER_ADDR $BASTION_HOSTS"))
     machine.bucket.instruct(start())
     machine.until(lambda: "drained" in machine.bucket.told())
@@ -105,7 +105,7 @@ def test_what_a_job_makes_in_its_folders_holds_up_no_other(machine: Machine) -> 
 
 
 def test_what_a_full_disk_swallowed_is_told(machine: Machine) -> None:
-    """The log in the bucket ends with how many bytes are missing, and the end says so."""
+    """The log in the bucket ends with the number of missing bytes, and the end says so."""
     machine.bucket.spec(shell("mkfifo go; echo one; read _ <go; echo two two; exit 0"))
     machine.bucket.instruct(start())
     machine.until(lambda: machine.bucket.log() == b"one\n")
@@ -124,7 +124,7 @@ def test_what_a_full_disk_swallowed_is_told(machine: Machine) -> None:
 
 
 def test_a_killed_agent_is_taken_over(machine: Machine) -> None:
-    """An agent that is killed (-9) neither touches a job nor loses a byte of its log."""
+    """Killing an agent (-9) neither affects a job nor loses a byte of its log."""
     machine.bucket.spec(
         shell("i=0; while [ $i -lt 60 ]; do echo line $i; sleep 0.02; i=$((i+1)); done")
     )
@@ -141,7 +141,7 @@ def test_a_killed_agent_is_taken_over(machine: Machine) -> None:
 
 
 def test_a_killed_keeper_means_a_new_life_and_a_lost_host(machine: Machine) -> None:
-    """A killed keeper (-9): strays are killed, the host ends as lost, the next life serves."""
+    """After kill -9, strays are killed, the host ends as lost, and the next life serves."""
     machine.bucket.spec(shell("echo $$; exec sleep 1000"))
     machine.bucket.instruct(start())
     machine.until(lambda: machine.bucket.log().endswith(b"\n"))
@@ -170,7 +170,7 @@ def test_a_flood_of_bytes_arrives_exactly(machine: Machine) -> None:
 
 
 def test_a_stop_comes_as_a_file_and_a_signal(machine: Machine) -> None:
-    """The processes find the notice in their file when SIGTERM comes, and may end as they like."""
+    """The processes find the notice in their file at SIGTERM, and may end as they like."""
     line = "trap 'cat $BASTION_NOTICE_FILE; touch $BASTION_MARKS_DIR/finished; exit 5' TERM; "
     machine.bucket.spec(shell(line + "echo ready; while :; do sleep 0.01; done"))
     machine.bucket.instruct(start())
@@ -186,7 +186,7 @@ def test_a_stop_comes_as_a_file_and_a_signal(machine: Machine) -> None:
 
 
 def test_code_of_a_bundle_is_where_the_command_starts(machine: Machine, tmp_path: Path) -> None:
-    """A bundled tree is the working directory, fresh for each job although it is fetched once."""
+    """A bundled tree is the working directory, fresh for each job but fetched only once."""
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "greet.sh").write_text("echo hello >> said; cat said\n")
@@ -244,7 +244,7 @@ def test_what_an_agent_is_told_wrongly_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_home_that_is_not_there_cannot_be_ended(tmp_path: Path) -> None:
-    """A misspelt folder is told in one line, and is not made."""
+    """A misspelt folder is reported in one line, and is not created."""
     end = [sys.executable, "-m", "bastion", "agent", "end", "--home", str(tmp_path / "nowhere")]
     said = subprocess.run(end, cwd=REPOSITORY, capture_output=True, text=True, timeout=DEADLINE_S)
     assert said.returncode == 1
@@ -255,7 +255,7 @@ def test_a_home_that_is_not_there_cannot_be_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_home", [False, True])
 def test_a_folder_that_is_no_home_cannot_be_ended(tmp_path: Path, has_home: bool) -> None:
-    """Nothing is written there, and of a machine's folder its home is named."""
+    """Nothing is written there; for a machine's folder, the error names its home."""
     if has_home:
         (tmp_path / "home").mkdir()
         (tmp_path / "home" / "agent.lock").touch()
@@ -270,7 +270,7 @@ def test_a_folder_that_is_no_home_cannot_be_ended(tmp_path: Path, has_home: bool
 
 
 def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
-    """Ending a home kills agent, keeper and jobs; no agent begins there afterwards."""
+    """Ending a home kills agent, keeper and jobs; no agent starts there afterwards."""
     machine.bucket.spec(shell("trap '' TERM; echo $$; while :; do sleep 0.05; done"))
     machine.bucket.instruct(start(grace_s=0.2))
     machine.until(lambda: machine.bucket.log().endswith(b"\n"))
@@ -354,7 +354,7 @@ def test_calls_on_threads_change_nothing(tmp_path: Path) -> None:
     ids=["word", "file"],
 )
 def test_no_file_of_a_job_ends_its_agent(machine: Machine, harm: str, hold_s: float) -> None:
-    """Whatever a failed job leaves, held or not: its end is written, and others run."""
+    """Whatever a failed job leaves, held or not, its end is written, and others run."""
     machine.bucket.spec(shell(f"echo up; {harm}; exit 1"))
     machine.bucket.instruct(start(hold_s=hold_s))
     machine.until(lambda: {"held", "ended"} & set(machine.bucket.told()))
@@ -387,7 +387,7 @@ def test_a_start_that_meets_an_ending_keeper_is_lost(machine: Machine) -> None:
 def test_a_keeper_that_dies_before_the_first_turn_is_followed_by_a_new_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The agent does not end with it: it begins again."""
+    """The agent does not end with it: it starts again."""
     made: list[int] = []
 
     def make(_store: object, keeper: KeeperClient, *_: object, **_more: object) -> Agent:

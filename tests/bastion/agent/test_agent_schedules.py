@@ -1,4 +1,4 @@
-"""Any order of what the bastion writes and of what fails keeps the agent's promises."""
+"""Any order of writes by the bastion and of failures keeps the agent's promises."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Schedule:
         self.rig.bucket.spec(job())
 
     def do(self, step: Step) -> None:
-        """One step, then a little time."""
+        """Do one step, then let a little time pass."""
         rig = self.rig
         steps: dict[Step, Callable[[], object]] = {
             "start": lambda: self.instruct(start(barrier=True)),
@@ -64,7 +64,7 @@ class Schedule:
             "back": lambda: self.be_away(is_away=False),
             "wait": lambda: rig.pass_s(1.0, step_s=0.1),
         }
-        with suppress(ConflictError):  # what is written once stands
+        with suppress(ConflictError):  # an existing object stays
             steps[step]()
         rig.pass_s(0.1, step_s=0.05)
 
@@ -75,17 +75,17 @@ class Schedule:
         self.rig.bucket.instruct(*instructions, life=life, number=self.batches[life])
 
     def kill_keeper(self, *, leaves_strays: bool) -> None:
-        """The keeper dies; agent and store must be there to begin a new life."""
+        """Kill the keeper; agent and store must exist to start a new life."""
         self.is_away = False
         self.rig.keeper.crash(leaves_strays=leaves_strays)
         self.rig.restart()
 
     def be_away(self, *, is_away: bool) -> None:
-        """The store goes, or comes back."""
+        """Take the store away, or bring it back."""
         self.is_away = is_away
 
     def finish(self) -> None:
-        """Everything works again, and what still runs is told to stop."""
+        """Repair everything, and stop what still runs."""
         self.is_away = False
         self.rig.pass_s(3, step_s=0.1)
         self.instruct(stop(grace_s=1.0))
@@ -136,5 +136,5 @@ def test_any_schedule_keeps_every_promise(steps: list[Step]) -> None:
 @settings(max_examples=3000)
 @given(st.lists(st.sampled_from(STEPS), max_size=14))
 def test_any_long_schedule_keeps_every_promise(steps: list[Step]) -> None:
-    """The same for thousands of longer schedules, also those that start late or never."""
+    """The same holds for thousands of longer schedules, even those that start late or never."""
     check(steps)

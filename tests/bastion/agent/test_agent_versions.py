@@ -1,4 +1,4 @@
-"""An agent that is older than its bastion, and the newer one that follows it in its place."""
+"""An agent that is older than its bastion, and the newer one that replaces it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FOREVER = Script(runs_s=float("inf"))
 
 
 def newer(data: bytes) -> bytes:
-    """`data` as a newer Bastion writes it: with a field that this one does not know."""
+    """Return `data` as a newer Bastion writes it: with a field that this one does not know."""
     return json.dumps({**json.loads(data), "new": 1}).encode()
 
 
 def upgrade(rig: Rig, key: str, data: bytes) -> None:
-    """The agent dies, and the next reads as `data` what stands at `key`."""
+    """Let the agent die; the next one reads the object at `key` as `data`."""
     rig.memory.delete(key)
     rig.memory.create(key, data)
     rig.restart()
@@ -30,7 +30,7 @@ def upgrade(rig: Rig, key: str, data: bytes) -> None:
 
 
 def test_instructions_of_a_newer_bastion_are_kept_for_a_newer_agent() -> None:
-    """What follows them is obeyed meanwhile; a stop among them counts when it can be read."""
+    """Later instructions are followed meanwhile; a stop among them counts when it can be read."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job())
     rig.bucket.instruct(start(), number=1)
@@ -52,7 +52,7 @@ def test_instructions_of_a_newer_bastion_are_kept_for_a_newer_agent() -> None:
 
 
 def test_a_claim_of_a_newer_agent_is_left_to_the_newer() -> None:
-    """It won, and was put back to an older version before it started: once upgraded it goes on."""
+    """It won, and was downgraded before it started the host: once upgraded, it continues."""
     rig = Rig(lambda _: Script(runs_s=0.1))
     rig.bucket.spec(job())
     mine = ClaimRegister(write_id="newer", claim=Claim(machine=MACHINE, life=1))

@@ -1,4 +1,4 @@
-"""How an agent watches a host: it is told of silence, keeps what failed, changes its limit."""
+"""How an agent watches a host: reports silence, holds what failed, changes its limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def script(process: ProcessStart) -> Script:
 
 
 def failed(**fields: object) -> Rig:
-    """A machine on which a host has failed that is to be kept for 60 s."""
+    """Return a machine on which a host failed that is to be held for 60 s."""
     rig = Rig(script)
     rig.bucket.spec(job("fails", **fields))
     rig.bucket.instruct(start(hold_s=60.0))
@@ -32,12 +32,12 @@ def failed(**fields: object) -> Rig:
 
 
 def held(rig: Rig) -> list[Held]:
-    """What was told of hosts that are kept."""
+    """Return the reports about held hosts."""
     return [fact for fact in rig.bucket.facts() if isinstance(fact, Held)]
 
 
 def test_a_failed_host_is_kept_for_its_time() -> None:
-    """No end is written before its time is over; its logs are in the bucket at once."""
+    """No end is written before its time is over; its logs are immediately in the bucket."""
     rig = failed()
     (told,) = held(rig)
     assert 58 < told.for_s <= 60
@@ -53,7 +53,7 @@ def test_a_failed_host_is_kept_for_its_time() -> None:
 
 
 def test_a_stop_ends_what_is_kept_at_once() -> None:
-    """Once it is preempted, cancelled or released its devices are free in the same turn."""
+    """A preemption, cancel or release frees its devices in the same turn."""
     rig = failed()
     rig.bucket.instruct(stop(reason="preempt"))
     rig.pass_s(0.2)
@@ -64,7 +64,7 @@ def test_a_stop_ends_what_is_kept_at_once() -> None:
 
 
 def test_a_new_agent_keeps_what_the_old_one_kept() -> None:
-    """After kill -9 the time goes on, and is told again."""
+    """After kill -9 the time continues, and is reported again."""
     rig = failed()
     rig.pass_s(30)
     rig.restart()
@@ -76,7 +76,7 @@ def test_a_new_agent_keeps_what_the_old_one_kept() -> None:
 
 
 def test_a_stop_is_not_forgotten_with_the_agent_that_read_it() -> None:
-    """Killed between the stop and the end, the next agent finds the stop again."""
+    """If an agent is killed between the stop and the end, the next one finds the stop again."""
     away = [False]
 
     def fault(_operation: str, key: str) -> Fault | None:
@@ -97,7 +97,7 @@ def test_a_stop_is_not_forgotten_with_the_agent_that_read_it() -> None:
 
 
 def test_a_dead_keeper_ends_what_was_kept() -> None:
-    """Its devices are not known to have been free of others since: the next life writes the end."""
+    """Others may have used its devices since: the next life writes the end."""
     rig = failed()
     rig.keeper.crash(leaves_strays=False)
     rig.restart()
@@ -108,7 +108,7 @@ def test_a_dead_keeper_ends_what_was_kept() -> None:
 
 
 def test_only_failures_are_kept() -> None:
-    """A host that was stopped ends at once, and so does one that had finished its work."""
+    """A host that was stopped, or had finished its work, ends immediately."""
     rig = Rig(script)
     rig.bucket.spec(job("forever"))
     rig.bucket.instruct(start(hold_s=60.0))
@@ -120,7 +120,7 @@ def test_only_failures_are_kept() -> None:
 
 
 def test_silence_is_told_and_told_again_by_a_new_agent() -> None:
-    """Of a host that goes on; and that it shows signs of life again."""
+    """The host continues; a new sign of life is reported too."""
     rig = Rig(lambda _: replace(FOREVER, output=((0.0, b"up\n"), (20.0, b"on\n"))))
     rig.bucket.spec(job(idle_timeout="5s", on_idle="report"))
     rig.bucket.instruct(start())
@@ -135,7 +135,7 @@ def test_silence_is_told_and_told_again_by_a_new_agent() -> None:
 
 
 def test_a_hang_ends_as_what_it_is() -> None:
-    """The end says what it did not show, and that its stacks are in its log, which is whole."""
+    """The end names the missing signs, and says that its complete log has the stacks."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job(idle_timeout="5s"))
     rig.bucket.instruct(start())
@@ -159,7 +159,7 @@ def test_a_clean_up_is_told_how_it_ended_and_named_when_it_fails() -> None:
 
 
 def test_a_new_limit_reaches_a_host_however_far_it_is() -> None:
-    """One that runs is given it at once; one that waits at its barrier is started with it."""
+    """A running host gets it immediately; one that waits at its barrier is started with it."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job(max_runtime=100.0))
     other = replace(OF, nonce="n2")
@@ -178,7 +178,7 @@ def test_a_new_limit_reaches_a_host_however_far_it_is() -> None:
 
 
 def test_a_start_may_bring_another_limit_than_the_spec() -> None:
-    """A job that was changed while it waited is started with what it was changed to."""
+    """A job that was changed while it waited is started with the new limit."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job(max_runtime=1.0))
     rig.bucket.instruct(start(max_runtime_s=5.0))
@@ -189,6 +189,6 @@ def test_a_start_may_bring_another_limit_than_the_spec() -> None:
 
 
 def limit(of: object, seconds: float) -> SetLimit:
-    """The instruction that changes a host's limit."""
+    """Return the instruction that changes a host's limit."""
     named = {name: getattr(of, name) for name in OF.__dataclass_fields__}
     return SetLimit(**named, max_runtime_s=seconds)

@@ -30,12 +30,12 @@ sleep 0.3
 echo up
 while :; do sleep 1000; done
 """
-"""A daemon, one that has wiped its mark, and a double fork; all of them deaf to SIGTERM."""
+"""A daemon, one that has wiped its mark, and a double fork; all of them ignore SIGTERM."""
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine whose agent runs."""
+    """Run a machine with an agent."""
     made = Machine(tmp_path)
     made.begin()
     try:
@@ -45,7 +45,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def below(machine: Machine) -> set[int]:
-    """Every process below the keeper."""
+    """Return every process below the keeper."""
     pending, found = [machine.keeper_pid()], set[int]()
     while pending:
         new = set(strays.children(pending.pop())) - found
@@ -55,13 +55,13 @@ def below(machine: Machine) -> set[int]:
 
 
 def ended(machine: Machine) -> None:
-    """Wait until its end is told and its logs are whole."""
+    """Wait until its end is reported and its logs are complete."""
     machine.until(lambda: "drained" in machine.bucket.told())
 
 
 @pytest.mark.parametrize("reason", ["preempt", "cancel", "sibling failed"])
 def test_a_stop_ends_the_whole_tree(machine: Machine, reason: str) -> None:
-    """Daemons, double forks and what ignores SIGTERM are dead before the end is written."""
+    """Daemons, double forks and processes that ignore SIGTERM are dead before the end."""
     machine.bucket.spec(shell(TREE))
     machine.bucket.instruct(start())
     machine.until(lambda: b"up\n" in machine.bucket.log())
@@ -76,7 +76,7 @@ def test_a_stop_ends_the_whole_tree(machine: Machine, reason: str) -> None:
 
 
 def test_a_limit_ends_the_whole_tree_and_can_be_brought_nearer(machine: Machine) -> None:
-    """A time limit that was long is made short while it runs, and its keeper obeys."""
+    """A long time limit is shortened while it runs, and its keeper obeys."""
     machine.bucket.spec(shell(TREE, max_runtime="1h"))
     machine.bucket.instruct(start(grace_s=0.3))
     machine.until(lambda: b"up\n" in machine.bucket.log())
@@ -91,7 +91,7 @@ def test_a_limit_ends_the_whole_tree_and_can_be_brought_nearer(machine: Machine)
 
 
 def test_what_failed_is_kept_over_a_killed_agent(machine: Machine) -> None:
-    """With nothing of it alive and no end written, until it is released."""
+    """Nothing of it is alive and no end is written until it is released."""
     machine.bucket.spec(shell(TREE.replace("echo up", "echo up; exit 3")))
     machine.bucket.instruct(start(hold_s=600.0, grace_s=0.3))
     machine.until(lambda: "held" in machine.bucket.told())
@@ -111,7 +111,7 @@ def test_what_failed_is_kept_over_a_killed_agent(machine: Machine) -> None:
 
 
 def test_a_hang_is_ended_with_its_clean_up(machine: Machine) -> None:
-    """Stacks, the notice, the kill, the clean-up: in this order, in one log without a gap."""
+    """One log has stacks, notice, kill and clean-up, in this order and without a gap."""
     job = shell(
         "trap 'echo told' TERM; echo up; while :; do sleep 1000; done",
         idle_timeout=0.5,
@@ -142,7 +142,7 @@ def test_a_hang_is_ended_with_its_clean_up(machine: Machine) -> None:
 def test_a_clean_up_killed_with_its_keeper_never_runs_again(
     machine: Machine, tmp_path: Path
 ) -> None:
-    """A keeper killed (-9) in the middle: the host is lost, and its clean-up ran once."""
+    """If the keeper is killed (-9) in the middle, the host is lost, and its clean-up ran once."""
     ran = tmp_path / "ran"
     machine.bucket.spec(shell("exit 0", on_end=("sh", "-c", f"echo x >> {ran}; exec sleep 1000")))
     machine.bucket.instruct(start())

@@ -1,4 +1,4 @@
-"""The body of a container, by the request."""
+"""The body of a container, derived from the request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SETTINGS = AgentSettings(machine="m", home="/home", engine_socket="/run/docker.s
 def made(
     *asked: Process, devices: dict[str, tuple[int, ...]] | None = None
 ) -> tuple[AttemptStart, list[dict[str, Any]]]:
-    """An attempt in containers, and the body of each."""
+    """Return an attempt in containers, and the body of each."""
     one = ProcessStart(argv=("python", "a.py"), env={"SECRET": "x"}, cwd="/w/code")
     plain = AttemptStart(
         key="p/j/a1-x/r0/h0", processes=(one,) * len(asked), grace_s=1.0, memory_limit_bytes=5
@@ -51,7 +51,7 @@ def made(
 
 
 def test_a_container_is_given_what_it_asked_for_and_no_more() -> None:
-    """No GPU, no limit and no privilege without a request."""
+    """It has no GPU, no limit and no privilege without a request."""
     _, (body,) = made(Process(["x"]))
     host = body["HostConfig"]
     assert not host.keys() & {"Privileged", "DeviceRequests", "Memory", "Ulimits", "CapAdd"}
@@ -88,7 +88,7 @@ USER = f"{os.getuid()}:{os.getgid()}"
 
 
 def test_the_shared_folder_is_of_one_user_alone(tmp_path: Path) -> None:
-    """It is made for its user alone, once for all containers of one attempt."""
+    """It is created only for its user, once for all containers of one attempt."""
     folder = tmp_path / "bastion-1"
     make_shared(str(folder), USER)
     make_shared(str(folder), USER)
@@ -122,7 +122,7 @@ def test_what_another_user_put_there_is_not_shared(tmp_path: Path) -> None:
 def test_an_engine_that_hangs_holds_up_no_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first check is short; what the engine answers later is greeted with."""
+    """The first check is short; a later answer of the engine causes a new greeting."""
     monkeypatch.setattr(watch, "_FIRST_S", 0.05)
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as listener:

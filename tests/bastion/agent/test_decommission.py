@@ -18,11 +18,11 @@ lock.flush()
 print("up", flush=True)
 signal.pause()
 """
-"""A keeper that holds its lock and answers nothing, as one whose disk stands still."""
+"""A keeper that holds its lock and answers nothing, as with a blocked disk."""
 
 
 def test_a_keeper_that_does_not_answer_is_killed_when_patience_is_over(tmp_path: Path) -> None:
-    """The machine is given back all the same."""
+    """The machine is given back nevertheless."""
     (tmp_path / LOCK).touch()
     (tmp_path / "keeper" / "spool").mkdir(parents=True)
     command = [sys.executable, "-I", "-S", "-c", HANGS, str(tmp_path / "keeper" / "lock")]

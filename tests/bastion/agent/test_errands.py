@@ -15,7 +15,7 @@ from tests.rigs.limits import fail_starts
 
 
 class Bench:
-    """Errands, and what they said."""
+    """Errands, and what they reported."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -34,16 +34,16 @@ class Bench:
 
 
 def quiet(_line: str) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 def fail() -> object:
-    """The store is away."""
+    """Fail as if the store is away."""
     raise StoreError("away")
 
 
 def test_a_look_does_not_wait_behind_a_write() -> None:
-    """With a lane of their own, looks are made while a write is under way."""
+    """With a separate lane, looks are made during a write."""
     busy = HeldLane()
     errands = Errands(busy, InlineLane(), retry_s=1.0, say=quiet, look_lane=InlineLane())
     told: list[str] = []
@@ -57,7 +57,7 @@ def test_a_look_does_not_wait_behind_a_write() -> None:
 
 
 def test_what_takes_an_hour_holds_up_nothing_else() -> None:
-    """While images are pulled outputs are saved, and notices of the cloud are seen."""
+    """While images are pulled, outputs are saved and notices of the cloud are seen."""
     pulling, saving = HeldLane(), HeldLane()
     lanes = LongLanes(slow=pulling, looks=InlineLane(), other=saving)
     errands = Errands(InlineLane(), lanes, retry_s=1.0, say=quiet)
@@ -94,7 +94,7 @@ class HeldLane(InlineLane):
 
 
 def test_a_result_is_told_when_collected() -> None:
-    """Nothing follows an errand before it is collected, then once."""
+    """An errand has no effect before it is collected, and then one."""
     bench = Bench()
     bench.send(lambda: 7, 0.0)
     assert bench.results == []
@@ -118,7 +118,7 @@ def test_an_errand_under_way_is_not_sent_twice() -> None:
 
 
 def test_tries_are_paced() -> None:
-    """While the store is away the pauses double up to the longest, and nothing is told."""
+    """While the store is away, the pauses double up to the longest, and nothing is reported."""
     bench = Bench()
     at = []
     for tick in range(600):
@@ -135,7 +135,7 @@ def test_tries_are_paced() -> None:
 
 
 def test_an_outage_is_two_lines() -> None:
-    """One line when it begins and one when it is over, whatever happens between."""
+    """There is one line at its start and one at its end, whatever happens between."""
     bench = Bench()
     for now in range(10):
         bench.send(fail, float(now))
@@ -150,11 +150,11 @@ def test_an_outage_is_two_lines() -> None:
 
 
 def forget(answer: object) -> None:
-    """Take an answer and do nothing with it."""
+    """Ignore an answer."""
 
 
 def test_what_is_refused_while_the_rest_is_taken_is_one_line() -> None:
-    """One key that fails on and on is no outage that ends with every other answer."""
+    """One key that keeps failing is not an outage that ends with every other answer."""
     said: list[str] = []
     slow = HeldLane()
     errands = Errands(slow, InlineLane(), retry_s=1.0, say=said.append, look_lane=InlineLane())
@@ -171,7 +171,7 @@ def test_what_is_refused_while_the_rest_is_taken_is_one_line() -> None:
 
 
 def test_other_errors_go_to_the_function_that_takes_them() -> None:
-    """What is no fault of the store is told to the sender, or raised where no function takes it."""
+    """Errors that are not the store's go to the sender, or are raised without a function."""
     bench = Bench()
 
     def broken() -> object:
@@ -189,7 +189,7 @@ def test_other_errors_go_to_the_function_that_takes_them() -> None:
 def test_an_errand_that_no_thread_can_begin_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A machine that is short of memory ends no agent: each errand is sent anew, and then done."""
+    """A lack of memory does not end the agent: each errand is sent again, and then done."""
     lane, said, results = ThreadLane("test", workers=1), list[str](), list[int]()
     errands = Errands(lane, InlineLane(), retry_s=1.0, say=said.append)
     fail_starts(monkeypatch, after=0, count=2)
@@ -221,7 +221,7 @@ def test_work_is_wanted_while_one_of_its_senders_waits() -> None:
 
 
 def test_looks_do_not_count_as_movement() -> None:
-    """A look that is sent or answered is no reason for another turn."""
+    """Sending or answering a look is no reason for another turn."""
     bench = Bench()
     bench.errands.send("k", lambda: None, bench.results.append, now=0.0, is_look=True)
     assert bench.errands.sent == 0

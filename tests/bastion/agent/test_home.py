@@ -16,12 +16,12 @@ KEY = "vision/train-abc/a1-n1/r0/h0"
 
 @pytest.fixture
 def home(tmp_path: Path) -> FolderHome:
-    """An empty home."""
+    """Return an empty home."""
     return FolderHome(tmp_path)
 
 
 def test_numbers_belong_to_a_life(home: FolderHome, tmp_path: Path) -> None:
-    """A number is remembered by the home, whatever opens it, and begins at 0 with each life."""
+    """The home remembers a number across openings; it starts at 0 in each life."""
     assert home.number("bells", 1) == 0
     home.put_number("bells", 1, 256)
     assert FolderHome(tmp_path).number("bells", 1) == 256
@@ -31,14 +31,14 @@ def test_numbers_belong_to_a_life(home: FolderHome, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", ["1", "", "1 x", "x 256", "1 2 3", "1 " + "9" * 13, "\0" * 8])
 def test_a_damaged_number_is_told_from_none(home: FolderHome, tmp_path: Path, written: str) -> None:
-    """What is no line of two numbers is damaged, and not the number of a life without any."""
+    """Anything but a line of two numbers is damaged, unlike a life without a number."""
     home.put_number("bells", 1, 256)
     (tmp_path / "numbers" / "bells").write_text(written)
     assert home.number("bells", 1) is None
 
 
 def test_folders_are_made_once_and_private(home: FolderHome) -> None:
-    """Asking again gives the same folders with what is in them; others may not look in."""
+    """A repeated call returns the same folders with their contents; others cannot see in."""
     folders = home.folders(KEY)
     Path(folders.code, "file").write_text("x")
     assert home.folders(KEY) == folders
@@ -56,7 +56,7 @@ def test_a_path_means_itself_to_every_program(home: FolderHome, job: str) -> Non
 
 
 def test_no_two_hosts_have_one_folder(home: FolderHome) -> None:
-    """Whatever a key has in it, its folder is its own, and in the folder of all."""
+    """Whatever a key contains, its folder is unique, and within the common folder."""
     keys = ["a/b", "a+b", "a@2Bb", "a@b", "a.b", "a%2Fb", ".", "..", "@2E", "a", "A"]
     folders = {Path(home.named(key).marks) for key in keys}
     assert len(folders) == len(keys)
@@ -64,7 +64,7 @@ def test_no_two_hosts_have_one_folder(home: FolderHome) -> None:
 
 
 def test_the_longest_names_have_folders(home: FolderHome) -> None:
-    """Whatever characters they are of, and however much of a name two hosts share."""
+    """They may have any characters, and two hosts may share most of a name."""
     longest = f"{'p-' * 31}q/{'a' + '@' * 61 + 'b'}-0123456789.999999/a1-0123456789abcdef/r10/h"
     folders = {home.folders(f"{longest}{host}").code for host in (1, 11)}
     assert len(folders) == 2
@@ -74,7 +74,7 @@ def test_the_longest_names_have_folders(home: FolderHome) -> None:
 def test_a_job_of_an_agent_before_the_upgrade_keeps_its_folder(
     home: FolderHome, tmp_path: Path
 ) -> None:
-    """Its processes run in a folder of the name that was given then."""
+    """Its processes run in a folder with the name that was given then."""
     old = tmp_path / "work" / KEY.replace("/", "%2F")
     old.mkdir(parents=True)
     os.utime(old, (1000, 1000))
@@ -115,13 +115,13 @@ def test_marks_are_files(home: FolderHome) -> None:
 def test_the_last_whole_line_is_the_report(
     home: FolderHome, written: str, numbers: dict[str, float]
 ) -> None:
-    """Finite numbers of the last whole line of `report`; anything else is none."""
+    """Only finite numbers of the last complete line of `report` count."""
     (Path(home.folders(KEY).marks) / "report").write_text(written)
     assert home.marks(KEY).report == numbers
 
 
 def test_what_a_job_makes_of_its_marks_holds_nothing_up(home: FolderHome) -> None:
-    """Pipes and links where marks are expected are no marks, and are not waited for."""
+    """Pipes and links in the place of marks are no marks, and are not waited for."""
     base = Path(home.folders(KEY).marks)
     for name in ("report", "container.json", "finished"):
         os.mkfifo(base / name)
@@ -131,7 +131,7 @@ def test_what_a_job_makes_of_its_marks_holds_nothing_up(home: FolderHome) -> Non
 
 
 def test_a_linked_output_folder_is_empty(home: FolderHome) -> None:
-    """What an output folder that was made a link points to is none of the job's output."""
+    """The target of an output folder that became a link is not the job's output."""
     output = Path(home.folders(KEY).output)
     output.rmdir()
     output.symlink_to("/etc")
@@ -139,7 +139,7 @@ def test_a_linked_output_folder_is_empty(home: FolderHome) -> None:
 
 
 def test_output_is_seen(home: FolderHome) -> None:
-    """Whether a host left output is known without its folder being there."""
+    """Output of a host is detected without creating its folder."""
     assert not home.has_output(KEY)
     folders = home.folders(KEY)
     assert not home.has_output(KEY)
@@ -159,7 +159,7 @@ def test_empty_folders_go_at_once(home: FolderHome, tmp_path: Path) -> None:
 
 
 def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_path: Path) -> None:
-    """Age counts from the end of the host; what runs is never deleted, however old."""
+    """Age counts from the end of the host; folders of running hosts are never deleted."""
     other = KEY.replace("r0", "r1")
     young = KEY.replace("r0", "r2")
     for key in (KEY, other, young):
@@ -173,7 +173,7 @@ def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_pa
 
 
 def test_a_disk_with_little_room_gets_it_from_what_ended_first(tmp_path: Path) -> None:
-    """The oldest folders go until there is room; what ended lately, or has not, stays."""
+    """The oldest folders are deleted until there is room; recent and running ones stay."""
     keys = [KEY.replace("r0", f"r{number}") for number in range(5)]
     lacks = iter([True, True, False])
     home = FolderHome(tmp_path, has_little_room=lambda _: next(lacks))
@@ -204,7 +204,7 @@ def test_a_full_disk_keeps_of_what_ended_only_what_is_not_saved(tmp_path: Path) 
 def test_a_pipe_in_place_of_a_folder_does_not_block_the_agent(
     home: FolderHome, tmp_path: Path
 ) -> None:
-    """A job that puts a pipe where its secrets were is forgotten and cleaned like any other."""
+    """A job that replaces its secrets with a pipe is forgotten and cleaned like any other."""
     folders = home.folders(KEY)
     os.mkfifo(folders.secrets)
     home.forget_secrets(KEY)

@@ -19,7 +19,7 @@ from tests.rigs.agent import MACHINE
 
 
 def begin(store: ObjectStore, living: KeeperAndSpool | None = None) -> KeeperAndSpool:
-    """Begin a life in a home of its own, as a fresh agent would."""
+    """Start a life in its own home, as a fresh agent would."""
     clock = VirtualClock()
     nonces = (f"{id(clock)}-{n}" for n in itertools.count())
 
@@ -42,14 +42,14 @@ def begin(store: ObjectStore, living: KeeperAndSpool | None = None) -> KeeperAnd
 
 
 def test_lives_are_numbered_from_one() -> None:
-    """Each new keeper has the number after the newest, and it stands in the bucket."""
+    """Each new keeper has the number after the newest, which is in the bucket."""
     store = MemoryStore(lambda: 0.0)
     assert [begin(store).life for _ in range(3)] == [1, 2, 3]
     assert len(store.list(layout.lives(MACHINE))) == 3
 
 
 def test_a_living_keeper_is_gone_on_with() -> None:
-    """While a keeper lives no number is taken."""
+    """While a keeper lives, no number is taken."""
     store = MemoryStore(lambda: 0.0)
     keeper = begin(store)
     assert begin(store, keeper) is keeper
@@ -57,7 +57,7 @@ def test_a_living_keeper_is_gone_on_with() -> None:
 
 
 def test_numbers_beyond_one_page_are_seen() -> None:
-    """However many lives a machine has had, the next number is the one after the last."""
+    """However many lives a machine has had, the next number follows the last."""
     store = MemoryStore(lambda: 0.0)
     for number in range(1, 1503):
         store.create(layout.life(MACHINE, number), b"{}")
@@ -66,7 +66,7 @@ def test_numbers_beyond_one_page_are_seen() -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 def test_a_number_in_doubt_is_left_behind(fault: Fault) -> None:
-    """When the answer is lost, the next try takes a number that no other life has."""
+    """If the answer is lost, the next try takes a number that no other life has."""
     memory = MemoryStore(lambda: 0.0)
     left = [2]
 
@@ -83,7 +83,7 @@ def test_a_number_in_doubt_is_left_behind(fault: Fault) -> None:
 
 
 def test_an_unreadable_life_belongs_to_no_keeper() -> None:
-    """The number of a malformed register is stepped over, at its creation too."""
+    """The number of a malformed register is skipped, even while it is created."""
     memory = MemoryStore(lambda: 0.0)
 
     class Spoiling(MemoryStore):

@@ -29,12 +29,12 @@ SECOND = replace(OF, attempt=2, nonce="n2")
 
 
 def new_store() -> MemoryStore:
-    """An empty bucket."""
+    """Return an empty bucket."""
     return MemoryStore(lambda: 0.0)
 
 
 def content(directory: Path) -> dict[str, tuple[bytes, bool]]:
-    """Every file with its bytes and whether it can be executed."""
+    """Return every file with its bytes and whether it can be executed."""
     return {
         path.relative_to(directory).as_posix(): (
             path.read_bytes(),
@@ -54,7 +54,7 @@ def content(directory: Path) -> dict[str, tuple[bytes, bool]]:
     )
 )
 def test_the_next_attempt_finds_what_was_kept(files: dict[str, tuple[bytes, bool]]) -> None:
-    """Every plain file comes back with its path, its bytes and its mode."""
+    """Every plain file returns with its path, its bytes and its mode."""
     store = new_store()
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         for name, (data, executable) in files.items():
@@ -91,7 +91,7 @@ def test_the_newest_list_of_each_replica_counts(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_set_back_makes_no_old_list(tmp_path: Path) -> None:
-    """What was kept last counts, even if the machine's clock was an hour ahead before."""
+    """The latest output counts, even if the machine's clock was an hour ahead before."""
     store, target = new_store(), tmp_path / "target"
     target.mkdir()
     output = tmp_path / "output"
@@ -104,7 +104,7 @@ def test_a_clock_that_is_set_back_makes_no_old_list(tmp_path: Path) -> None:
 
 
 def test_a_folder_wins_over_a_file_of_its_name(tmp_path: Path) -> None:
-    """What one host kept as a file and another as a folder does not keep the next one from it."""
+    """A path that one host kept as a file and another as a folder does not stop a third."""
     store = new_store()
     one, other, target = (tmp_path / name for name in ("one", "other", "target"))
     for folder in (one, other / "a", target):
@@ -128,7 +128,7 @@ def test_an_attempt_does_not_restore_itself(tmp_path: Path) -> None:
 
 
 class Meeting(MemoryStore):
-    """Answers about a part of an output only while it is asked about another, too."""
+    """Answers about a part of an output only during a request for another."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
@@ -150,7 +150,7 @@ class Meeting(MemoryStore):
 
 
 def test_many_files_are_sent_and_read_at_once(tmp_path: Path) -> None:
-    """Of a job that starts again, thousands of files take as long as they must."""
+    """Thousands of files do not delay the restart of a job more than necessary."""
     store = Meeting()
     for number in range(8):
         (tmp_path / f"{number}").write_text(f"{number}")
@@ -161,7 +161,7 @@ def test_many_files_are_sent_and_read_at_once(tmp_path: Path) -> None:
 
 
 def test_what_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
-    """A large file goes in parts; only the part that changed is sent a second time."""
+    """A large file is sent in parts; only the changed part is sent a second time."""
     store = FaultyStore(new_store(), lambda _operation, _key: None)
     path = tmp_path / "checkpoint"
     path.write_bytes(b"a" * PART_BYTES + b"b" * PART_BYTES)
@@ -177,7 +177,7 @@ def test_what_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
 
 
 def test_a_list_that_stands_is_whole(tmp_path: Path) -> None:
-    """When the store fails in the middle, no list names what is not there; a second try works."""
+    """If the store fails in the middle, no list names a missing object; a second try works."""
     failures = iter([None, Fault.BEFORE])
     store = FaultyStore(
         new_store(), lambda operation, _: next(failures, None) if operation == "create" else None
@@ -245,11 +245,11 @@ except PartlyKeptError as error:
     print(error)
 """
 BOUND = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if not os.geteuid() else []
-"""Root may read everything, and would not see what this is about."""
+"""Root can read everything, and would not show this."""
 
 
 def test_what_may_not_be_read_does_not_keep_the_rest_from_being_kept(tmp_path: Path) -> None:
-    """One file and one folder are locked: they are told, and all others are in the bucket."""
+    """One file and one folder are locked: they are reported, and all others are in the bucket."""
     output, bucket = tmp_path / "output", tmp_path / "bucket"
     for name in ("a", "locked/b", "c", "open/d"):
         (output / name).parent.mkdir(parents=True, exist_ok=True)
@@ -269,7 +269,7 @@ def test_what_may_not_be_read_does_not_keep_the_rest_from_being_kept(tmp_path: P
 
 
 def test_an_output_folder_that_is_a_link_keeps_nothing(tmp_path: Path) -> None:
-    """Files behind a link that took the place of the output folder are not sent."""
+    """Files behind a link in the place of the output folder are not sent."""
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "token").write_text("top secret")
     (tmp_path / "output").symlink_to(tmp_path / "secrets")
@@ -279,7 +279,7 @@ def test_an_output_folder_that_is_a_link_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_pipes_hold_nothing_up(tmp_path: Path) -> None:
-    """A pipe among the output is left out, and what is beside it is kept."""
+    """A pipe among the output is left out, and files beside it are kept."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "model").write_text("weights")
     store = new_store()

@@ -1,4 +1,4 @@
-"""Secrets on their way through an agent: to the processes, and to nothing that is written down."""
+"""Secrets on their way through an agent: to the processes, and never to disk or bucket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STARS = "*" * len(VALUE)
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """A machine whose folder of secrets has one for the project vision."""
+    """Provide a machine whose folder of secrets has one for the project vision."""
     folder = tmp_path / "etc"
     (folder / "vision").mkdir(parents=True)
     (folder / "vision" / "HF_TOKEN").write_text(f"{VALUE}\n")
@@ -48,7 +48,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
 
 
 def traces(machine: Machine) -> list[str]:
-    """Every file of the bucket and of the machine that holds the value, but for raw output."""
+    """Return every file of the bucket and the machine that holds the value, except raw output."""
     return [
         str(path)
         for top in (machine.root, machine.home)
@@ -59,14 +59,14 @@ def traces(machine: Machine) -> list[str]:
 
 
 def read(path: Path) -> bytes:
-    """What is in a file, if it is one and still there."""
+    """Return the contents of a file, if it still exists."""
     with contextlib.suppress(OSError):
         return path.read_bytes()
     return b""
 
 
 def job(line: str, **fields: Any) -> Job:
-    """A job with the secret."""
+    """Return a job with the secret."""
     return shell(line, secrets=[Secret("HF_TOKEN", **fields)])
 
 
@@ -77,7 +77,7 @@ def begin(machine: Machine, of: Job) -> None:
 
 
 def test_a_process_has_its_secret_and_nothing_else_has_it(machine: Machine) -> None:
-    """The value is in the process; in the bucket, the journal and the agent's log it is not."""
+    """The process has the value; the bucket, the journal and the agent's log do not."""
     line = "echo ${#HF_TOKEN} $HF_TOKEN; printf hf_s3; sleep 0.1; printf cr3t-token; exit 3"
     begin(machine, job(line))
     machine.until(lambda: machine.bucket.end())
@@ -91,7 +91,7 @@ def test_a_process_has_its_secret_and_nothing_else_has_it(machine: Machine) -> N
 
 
 def test_why_it_failed_is_not_what_its_clean_up_printed(machine: Machine) -> None:
-    """The last lines are those of the process that failed, as for a job without secrets."""
+    """The last lines are those of the failed process, as for a job without secrets."""
     of = job("echo bad token $HF_TOKEN; exit 3")
     begin(machine, replace(of, on_end=("sh", "-c", "echo tidied $HF_TOKEN; exit 4")))
     machine.until(lambda: machine.bucket.end())
@@ -103,7 +103,7 @@ def test_why_it_failed_is_not_what_its_clean_up_printed(machine: Machine) -> Non
 
 
 def test_a_secret_as_a_file_is_gone_after_the_job(machine: Machine) -> None:
-    """Only the job's user may read the file, and it goes when the job has ended."""
+    """Only the job's user can read the file, and it is deleted when the job has ended."""
     begin(machine, job("cat $HF_TOKEN_FILE; stat -c ' %a' $HF_TOKEN_FILE; exit 1", file=True))
     machine.until(lambda: "drained" in machine.bucket.told())
     assert machine.bucket.log().decode() == f"{STARS} 600\n"
@@ -131,7 +131,7 @@ def test_an_agent_that_is_killed_leaves_masking_to_the_next(machine: Machine) ->
 
 
 def test_what_a_dead_keeper_knew_is_masked_whole(machine: Machine) -> None:
-    """When agent and keeper are killed, nothing that might be a secret is sent."""
+    """If agent and keeper are killed, nothing that may be a secret is sent."""
     line = "echo up; while [ ! -e go ]; do sleep 0.02; done; echo $HF_TOKEN and more; sleep 1000"
     begin(machine, job(line))
     machine.until(lambda: machine.bucket.log())
@@ -190,7 +190,7 @@ def test_each_process_has_its_own_secrets(machine: Machine) -> None:
 
 
 class LateLane(InlineLane):
-    """A lane whose work begins when it is let go."""
+    """A lane whose work starts on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -209,7 +209,7 @@ class LateLane(InlineLane):
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_set_up_that_outlasts_its_host_leaves_no_secret(*, fails: bool) -> None:
-    """A job that is cancelled while its code is fetched has ended when its secrets are written."""
+    """A job cancelled while its code is fetched has ended when its secrets are written."""
     lane = LateLane()
     settings = AgentSettings(machine=MACHINE, environ={"BASTION_SECRET_HF_TOKEN": VALUE})
     rig = Rig(settings=settings, long_lane=lane)
@@ -228,7 +228,7 @@ def test_a_set_up_that_outlasts_its_host_leaves_no_secret(*, fails: bool) -> Non
 
 
 def test_numbers_are_not_told_where_secrets_are_not_known() -> None:
-    """Names that are all masked would stand for one another."""
+    """Fully masked names would be the same."""
     rung: list[object] = []
     marks = Marks(report={"loss": 1.0, "step": 2.0})
     around = SimpleNamespace(
@@ -252,7 +252,7 @@ def test_numbers_are_not_told_where_secrets_are_not_known() -> None:
 def test_a_number_that_is_called_as_a_secret_is_reported_masked(
     machine: Machine, *, is_long: bool
 ) -> None:
-    """Names of numbers go to the bucket too; what is left of one that is cut is masked."""
+    """Names of numbers go to the bucket too; the rest of one that is cut is masked."""
     value = VALUE * 8 if is_long else VALUE
     Path(os.environ["BASTION_SECRETS_DIR"], "vision", "HF_TOKEN").write_text(value)
     line = 'echo "{\\"loss\\": 1, \\"for $HF_TOKEN\\": 2}" > $BASTION_MARKS_DIR/report'

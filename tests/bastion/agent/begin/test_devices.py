@@ -1,4 +1,4 @@
-"""The check of devices says which is bad and why, and when a machine is not what was declared."""
+"""The device check says which device is bad and why, and whether devices are as declared."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def table(*rows: str) -> str:
 
 
 def test_healthy_devices_are_no_news() -> None:
-    """As many as declared, of that name, without errors: nothing is said."""
+    """Devices of the declared number and name, without errors, cause no message."""
     report = gpu_report({"h100": 2}, table(row(0), row(1)), "")
     assert (dict(report.bad), report.text, report.unwell) == ({}, "", "")
 
 
 def test_an_error_names_its_device() -> None:
-    """ECC errors, failed rows and heat make that device bad, and no other."""
+    """ECC errors, failed rows and heat make only that device bad."""
     rows = table(row(0), row(1, ecc="3"), row(2, remap="Yes"), row(3, slow="Active", heat="91"))
     report = gpu_report({"h100": 4}, rows, "")
     assert report.bad == {"h100": (1, 2, 3)}
@@ -46,7 +46,7 @@ def test_an_error_names_its_device() -> None:
 
 
 def test_a_fatal_xid_is_found_by_its_place_on_the_bus() -> None:
-    """XID 79 of the kernel's log is of one device; XID 31 is a program's own fault."""
+    """XID 79 of the kernel's log belongs to one device; XID 31 is a program's own fault."""
     log = (
         "4,1,2,-;NVRM: Xid (PCI:0000:11:00): 79, pid=1, GPU has fallen off the bus.\n"
         "4,1,2,-;NVRM: Xid (PCI:0000:10:00): 31, pid=2, MMU Fault\n"
@@ -57,19 +57,19 @@ def test_a_fatal_xid_is_found_by_its_place_on_the_bus() -> None:
 
 
 def test_a_card_without_ecc_is_well() -> None:
-    """What a card does not support is told as [N/A], which is no error."""
+    """Features that a card does not support are shown as [N/A], which is no error."""
     rows = table(row(0, name="NVIDIA L4", ecc="[N/A]", remap="[N/A]", slow="[N/A]"))
     assert gpu_report({"l4": 1}, rows, "").bad == {}
 
 
 def test_a_missing_device_makes_the_machine_unwell() -> None:
-    """Which one is missing cannot be known, for the others move up."""
+    """The missing one cannot be identified, because the others move up."""
     report = gpu_report({"h100": 8}, table(*map(row, range(7))), "")
     assert report.unwell == "it has 7 GPUs, and its pool declares 8 h100"
 
 
 def test_other_devices_make_the_machine_unwell() -> None:
-    """A job that asks for h100 must not meet a100; a type that is no product is not read."""
+    """A job that asks for h100 must not get a100; a type that is no product is not checked."""
     rows = table(row(0, name="NVIDIA A100-SXM4-80GB"))
     assert "it has NVIDIA A100-SXM4-80GB" in gpu_report({"h100": 1}, rows, "").unwell
     assert gpu_report({"gpu": 1}, rows, "").unwell == ""
@@ -77,7 +77,7 @@ def test_other_devices_make_the_machine_unwell() -> None:
 
 
 def test_several_types_follow_each_other() -> None:
-    """Each is judged by its own rows, in the order of the names that jobs get them by."""
+    """Each is judged by its own rows, in the order of the names by which jobs get them."""
     a100, h100 = row(0).replace("H100", "A100"), row(1)
     declared = {"h100": 1, "a100": 1}
     assert gpu_report(declared, table(a100, h100), "").unwell == ""
@@ -86,7 +86,7 @@ def test_several_types_follow_each_other() -> None:
 
 
 def test_device_files_are_counted(tmp_path: Path) -> None:
-    """TPUs are files accel<n>, or numbers below vfio; the file of all of vfio is none."""
+    """TPUs are files accel<n>, or numbers below vfio; the common file of vfio is none."""
     (tmp_path / "vfio").mkdir()
     for name in ("vfio/vfio", "vfio/0", "vfio/1", "neuron0", "neuron_core0", "null"):
         (tmp_path / name).touch()
@@ -97,7 +97,7 @@ def test_device_files_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("declared", "chips"), [({"v4": 8, "cpu": 240}, 4), ({"v5e": 4}, 4)])
 def test_a_tpu_is_counted_by_its_chips(declared: dict[str, int], chips: int) -> None:
-    """A v4 host of eight cores has four chips, and a file for each; a v5e is counted in chips."""
+    """A v4 host of eight cores has four chips with one file each; a v5e is counted in chips."""
     assert _count_problem(declared, {"TPU": chips, "Neuron": 0}) == ""
     said = _count_problem(declared, {"TPU": chips - 1, "Neuron": 0})
     assert said == f"it has {chips - 1} TPU chips, and its pool declares {chips}"
@@ -107,7 +107,7 @@ FAKE = Path(__file__).parent / "fake_nvml"
 
 
 def looked(monkeypatch: pytest.MonkeyPatch, fault: str = "", **declared: int) -> tuple[object, ...]:
-    """What a real look through a driver's library that is a fake says."""
+    """Return the result of a real look with a fake driver library."""
     monkeypatch.setenv("PYTHONPATH", str(FAKE))
     monkeypatch.setenv("FAULT", fault)
     report = look_at_devices(declared or {"h100": 2})
@@ -115,7 +115,7 @@ def looked(monkeypatch: pytest.MonkeyPatch, fault: str = "", **declared: int) ->
 
 
 def test_gpus_are_asked_of_the_drivers_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count, names, ECC errors and heat; what a device does not tell is no fault."""
+    """Count, names, ECC errors and heat are read; a value that a device lacks is no fault."""
     assert looked(monkeypatch) == ({}, "", "")
     bad = {"h100": (1,)}
     assert looked(monkeypatch, "ecc") == (bad, "h100 1: 3 uncorrected ECC errors", "")
@@ -128,7 +128,7 @@ def test_gpus_are_asked_of_the_drivers_library(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_xid_of_the_library_counts_where_no_log_is(tmp_path: Path) -> None:
-    """It is printed as the kernel spells it, and names its device."""
+    """It is printed in the kernel's format, and names its device."""
     environ = {**os.environ, "PYTHONPATH": str(FAKE), "FAULT": "xid"}
     command = [sys.executable, "-m", "bastion.agent.begin.nvml", "0.05"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
@@ -137,14 +137,14 @@ def test_an_xid_of_the_library_counts_where_no_log_is(tmp_path: Path) -> None:
 
 
 def test_a_library_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine is unwell in the driver's own words."""
+    """The machine is unwell, in the driver's own words."""
     assert "NVMLError: Driver Not Loaded" in str(looked(monkeypatch, "driver")[2])
 
 
 def test_nvidia_smi_is_asked_where_the_library_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its text is the fallback; where neither is there, that is said."""
+    """Its text is the fallback; if neither exists, the message says so."""
     smi = tmp_path / "nvidia-smi"
     smi.write_text(f"#!/bin/sh\ncat <<'END'\n{table(row(0), row(1, ecc='3'))}END\n")
     smi.chmod(0o755)

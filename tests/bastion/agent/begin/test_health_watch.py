@@ -1,4 +1,4 @@
-"""What keeps jobs from a machine: its clock, and its burn."""
+"""What keeps jobs off a machine: its clock, and its burn."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Ahead:
         return getattr(self._clock, name)
 
     def wall(self) -> float:
-        """Its wall clock."""
+        """Return its wall clock."""
         return self._clock.wall() + self.ahead_s
 
 
 def test_a_bad_clock_is_told_with_the_greeting() -> None:
-    """The first bell of a machine that was found to be off says so: it is never ready before."""
+    """The first bell of a machine with a wrong clock says so: it is never ready before."""
     settings = AgentSettings(machine=MACHINE, boot="/var/lib/bastion")
     rig = Rig(settings=settings, begun=Begun(clock="its clock is 95 s ahead of the bucket's"))
     clock = Ahead(rig.clock, 95.0)
@@ -61,7 +61,7 @@ def test_a_bad_clock_is_told_with_the_greeting() -> None:
 def test_the_clock_is_looked_at_before_the_greeting(
     tmp_path: Path, ahead_s: float, told: str
 ) -> None:
-    """What a machine does before it greets ends with a look at its clock, in the bucket's time."""
+    """The last step before the greeting compares the clock with the bucket's time."""
     clock = VirtualClock()
     store = MemoryStore(clock.wall)
     ahead = Ahead(clock, ahead_s)
@@ -72,7 +72,7 @@ def test_the_clock_is_looked_at_before_the_greeting(
 
 
 def test_a_bucket_that_is_away_says_nothing_of_the_clock() -> None:
-    """The look is made again with the first bell; until then nothing is known."""
+    """The check is repeated with the first bell; until then nothing is known."""
     clock = VirtualClock()
     away = FaultyStore(MemoryStore(clock.wall), lambda *_: Fault.BEFORE)
     assert look_at_clock(away, MACHINE, 0, clock) == ""
@@ -80,7 +80,7 @@ def test_a_bucket_that_is_away_says_nothing_of_the_clock() -> None:
 
 @pytest.mark.parametrize(("boot", "told"), [("/var/lib/bastion", True), ("", False)])
 def test_a_clock_that_is_wrong_makes_a_new_machine_unwell(boot: str, told: bool) -> None:
-    """It is told right after the greeting, and that it is well once the clock is set."""
+    """It is reported right after the greeting, and again once the clock is correct."""
     rig = Rig(settings=AgentSettings(machine=MACHINE, boot=boot))
     clock = Ahead(rig.clock, 95.0)
     rig.clock = clock  # type: ignore[assignment]
@@ -95,7 +95,7 @@ def test_a_clock_that_is_wrong_makes_a_new_machine_unwell(boot: str, told: bool)
 
 
 def test_an_agent_that_begins_again_takes_back_what_the_one_before_it_told() -> None:
-    """The bastion goes by the last that was told: a device that was repaired is used again."""
+    """The bastion uses the latest report: a repaired device is used again."""
     rig = Rig(begun=Begun(report=DeviceReport(bad={"h100": (3,)}), burn="its burn failed"))
     rig.pass_s(1.0)
     rig.begun = Begun()
@@ -107,7 +107,7 @@ def test_an_agent_that_begins_again_takes_back_what_the_one_before_it_told() -> 
 
 
 def test_a_burn_that_failed_counts_until_one_passes() -> None:
-    """Later looks at the devices find nothing wrong, and the machine stays unwell all the same."""
+    """Later checks of the devices find nothing, and the machine still stays unwell."""
     failed = "its burn failed: 'dcgmi diag' exited with 1: GPU 3"
     settings = AgentSettings(machine=MACHINE, devices={"cpu": 4}, home="/")
     rig = Rig(settings=settings, begun=Begun(burn=failed))
@@ -124,7 +124,7 @@ def test_a_burn_that_failed_counts_until_one_passes() -> None:
 
 
 def test_a_burn_runs_until_it_passes_and_not_again(tmp_path: Path) -> None:
-    """An agent that begins again may have jobs: what passed before is not loaded once more."""
+    """A restarted agent may have jobs: what passed before is not loaded again."""
     log = tmp_path / "runs"
     command = f"echo x >> {log}; test $(wc -l < {log}) -ge 2"
     settings = BeginSettings(folder=tmp_path, burn=command)
@@ -137,7 +137,7 @@ def test_a_burn_runs_until_it_passes_and_not_again(tmp_path: Path) -> None:
 
 
 def test_a_burn_that_an_admin_asked_for_is_not_run_again(tmp_path: Path) -> None:
-    """It counts for the next begin of the agent too."""
+    """It also counts for the next start of the agent."""
     settings = AgentSettings(machine=MACHINE, begin=str(tmp_path), home="/")
     rig = Rig(settings=settings)
     rig.pass_s(1.0)

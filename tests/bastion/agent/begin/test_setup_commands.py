@@ -1,4 +1,4 @@
-"""The commands of a pool run once, in order, and the first failure is told."""
+"""The commands of a pool run once, in order, and the first failure is reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bastion.agent.machine.stray_processes import boot_id, look
 
 
 def test_they_run_in_order_and_once(tmp_path: Path) -> None:
-    """A second start runs none of them; other commands are run."""
+    """A second start runs none of them; changed commands are run."""
     commands = ("echo one >>ran", "echo two >>ran")
     assert run_setup(commands, tmp_path) == ""
     assert run_setup(commands, tmp_path) == ""
@@ -26,7 +26,7 @@ def test_they_run_in_order_and_once(tmp_path: Path) -> None:
 
 
 def test_the_first_failure_ends_it_with_its_output(tmp_path: Path) -> None:
-    """It names the command, its code and its last words; what follows does not run."""
+    """The error has the command, its code and its last output; later commands do not run."""
     why = run_setup(("true", "echo no such package >&2; exit 4", "touch later"), tmp_path)
     assert why.startswith("command 2 of 3, ")
     assert why.endswith(", exited with 4: no such package")
@@ -35,14 +35,14 @@ def test_the_first_failure_ends_it_with_its_output(tmp_path: Path) -> None:
 
 
 def test_a_long_output_is_cut_at_its_begin(tmp_path: Path) -> None:
-    """Its end tells most, and the state of a bastion is small."""
+    """The end is the most informative part, and the state of a bastion is small."""
     why = run_setup(("seq 100000; exit 1",), tmp_path)
     assert len(why) < TEXT_CHARACTERS + 300
     assert why.endswith("100000")
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
-    """It fails when its time is over, and nothing that it started goes on."""
+    """It fails when its time is over, and nothing that it started continues."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     held = os.open(gate, os.O_RDONLY | os.O_NONBLOCK)
@@ -55,7 +55,7 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def _left(command: str, folder: Path) -> None:
-    """Let an agent die while it runs `command`, which makes the file `begun`."""
+    """Let an agent die while it runs `command`, which creates the file `begun`."""
     program = (
         "import sys, pathlib, bastion.agent.begin.setup_commands as s;"
         " s.run_setup((sys.argv[1],), pathlib.Path(sys.argv[2]))"
@@ -71,7 +71,7 @@ def _left(command: str, folder: Path) -> None:
 
 
 def test_a_command_that_a_dead_agent_left_is_ended_before_another(tmp_path: Path) -> None:
-    """An admin has corrected it: the two would run at once, and write to one log."""
+    """An admin has corrected it: the two would run concurrently and write to one log."""
     _left("echo $$ >>pid; echo >begun; sleep 600; true", tmp_path)
     assert run_setup(("echo corrected >>ran",), tmp_path) == ""
     pid = int((tmp_path / "pid").read_text())
@@ -80,7 +80,7 @@ def test_a_command_that_a_dead_agent_left_is_ended_before_another(tmp_path: Path
 
 
 def test_the_same_command_that_a_dead_agent_left_is_waited_for(tmp_path: Path) -> None:
-    """One that installs packages is not killed in the middle, nor run beside itself."""
+    """A package installation is not killed in the middle, nor run concurrently."""
     waits = "while kill -0 $PPID; do sleep 0.05; done; sleep 0.3"
     command = f"[ -e again ] || {{ touch again; echo >begun; {waits}; }}; echo done >>ran"
     _left(command, tmp_path)
@@ -89,7 +89,7 @@ def test_the_same_command_that_a_dead_agent_left_is_waited_for(tmp_path: Path) -
 
 
 def test_a_clock_that_is_set_does_not_hide_a_command(tmp_path: Path) -> None:
-    """It is noted by no time of day: a new machine sets its clock while its commands run."""
+    """The note has no time of day: a new machine sets its clock while its commands run."""
     _left("echo >begun; sleep 600; true", tmp_path)
     pid, boot, start, _ = json.loads((tmp_path / "setup.running").read_text())
     left = look(pid)
@@ -99,7 +99,7 @@ def test_a_clock_that_is_set_does_not_hide_a_command(tmp_path: Path) -> None:
 
 
 def test_a_note_of_a_command_that_has_ended_is_no_harm(tmp_path: Path) -> None:
-    """A process number may be another's by now, and a note may be cut off."""
+    """The process number may be reused by now, and the note may be cut off."""
     for note in ("", "[1", f'[{os.getpid()}, "x", 5, "true"]', "{}"):
         (tmp_path / "setup.running").write_text(note)
         assert run_setup((f"echo {len(note)}",), tmp_path) == ""

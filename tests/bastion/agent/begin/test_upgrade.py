@@ -15,14 +15,14 @@ NEW = Build(wheel="wheels/new/b.whl", digest="new")
 
 
 def machine(folder: Path, bootstrap: str) -> Path:
-    """The folder of a start-up script, whose bootstrap is another program."""
+    """Return the folder of a start-up script with another program as bootstrap."""
     (folder / "boot.json").write_text(json.dumps(OLD))
     (folder / "bootstrap.py").write_text(f"import json, os, sys\n{bootstrap}\n")
     return folder
 
 
 def test_the_bootstrap_installs_the_build_for_the_next_agent(tmp_path: Path) -> None:
-    """It is told wheel, digest and arguments, and the name of the machine."""
+    """It gets wheel, digest and arguments, and the name of the machine."""
     note = "open('seen', 'w').write(os.environ['BASTION_MACHINE'] + open('boot.json').read())"
     install(NEW, machine(tmp_path, note), "gpu-1-0")
     said = (tmp_path / "seen").read_text()
@@ -33,7 +33,7 @@ def test_the_bootstrap_installs_the_build_for_the_next_agent(tmp_path: Path) -> 
 
 
 def test_a_failed_installation_is_undone(tmp_path: Path) -> None:
-    """What the next boot does is what the last one did; the error has the output's end."""
+    """The next boot runs the earlier build; the error has the end of the output."""
     folder = machine(tmp_path, "sys.exit('no such wheel')")
     with pytest.raises(UpgradeError, match=r"build new cannot be installed: .* no such wheel"):
         install(NEW, folder, "gpu-1-0")

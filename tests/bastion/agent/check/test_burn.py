@@ -1,4 +1,4 @@
-"""The load of this program: what well devices bear, and what is said of others."""
+"""The load of this program: healthy devices pass, and faults of others are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAKE = Path(__file__).parent / "fake_cuda.c"
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a driver's library that has two GPUs in memory."""
+    """Return a folder with a driver library that has two GPUs in memory."""
     if not shutil.which("cc"):
         pytest.skip("no C compiler here")
     folder = tmp_path_factory.mktemp("driver")
@@ -26,7 +26,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def burn(*devices: str, driver: Path | None = None, fault: str = "") -> tuple[int, list[str]]:
-    """The exit code and the lines of one short load."""
+    """Return the exit code and the lines of one short load."""
     environ = {**os.environ, "FAULT": fault, "LD_LIBRARY_PATH": str(driver or "")}
     arguments = ["--seconds=0.05", *(f"--device={each}" for each in devices)]
     done = subprocess.run(
@@ -41,7 +41,7 @@ def burn(*devices: str, driver: Path | None = None, fault: str = "") -> tuple[in
 
 
 def test_processors_hash_the_same_digests() -> None:
-    """Every thread hashes whole blocks, at least once though its time is over; none differs."""
+    """Every thread hashes whole blocks, at least once even if time is over; none differs."""
     hashed, wrong = burn_processors(2, 0.0)
     assert hashed >= 2 * BLOCK_BYTES and hashed % BLOCK_BYTES == 0
     assert wrong == 0
@@ -56,7 +56,7 @@ def test_devices_that_no_program_loads_are_named() -> None:
 
 
 def test_gpus_are_loaded_through_their_driver(driver: Path) -> None:
-    """Memory and products of each GPU are told."""
+    """Memory and products of each GPU are reported."""
     code, lines = burn("h100=2", driver=driver)
     assert code == 0
     assert [line.partition(":")[0] for line in lines[1:]] == ["GPU 0, Fake 9", "GPU 1, Fake 9"]

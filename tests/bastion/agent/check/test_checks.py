@@ -1,4 +1,4 @@
-"""The agent describes its machine, or loads it, and tells what it found once."""
+"""The agent describes its machine, or loads it, and reports the result once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.rigs.agent import MACHINE, Rig, job, start
 
 
 def asked(rig: Rig, **fields: Any) -> CheckOutcome:
-    """What the agent wrote about a check."""
-    rig.pass_s(1.0)  # its hello lands first
+    """Return what the agent wrote about a check."""
+    rig.pass_s(1.0)  # its greeting lands first
     told = Check(**{"id": "U1", "by": "burn", "until": rig.clock.wall() + 60.0, **fields})
     rig.bucket.instruct(told)
     rig.pass_s(1.0)
@@ -33,13 +33,13 @@ def asked(rig: Rig, **fields: Any) -> CheckOutcome:
 
 
 def rig_here(**settings: Any) -> Rig:
-    """An agent whose home is a folder of this machine, and whose jobs never end."""
+    """Return an agent whose home is a folder of this machine, and whose jobs never end."""
     made = AgentSettings(machine=MACHINE, home="/", hostname="gpu7", **settings)
     return Rig(lambda _: Script(runs_s=float("inf")), settings=made, faults=away)
 
 
 def away(operation: str, key: str) -> Fault | None:
-    """The answer to a write of an outcome is lost while `LOST` has anything."""
+    """Lose the answer to a write of an outcome while `LOST` has anything."""
     return Fault.AFTER if LOST and "/check/" in key else None
 
 
@@ -47,12 +47,12 @@ LOST: list[str] = []
 
 
 def facts(rig: Rig) -> list[Checked]:
-    """The checks that the bastion was told of."""
+    """Return the checks that the bastion was told of."""
     return [fact for fact in rig.bucket.facts() if isinstance(fact, Checked)]
 
 
 def test_hello_describes_the_machine() -> None:
-    """Host, build, life, disk and clock are there, and nothing is loaded."""
+    """It has host, build, life, disk and clock, and no load runs."""
     has = Amounts({"cpu": 208, "h100": 8, "memory": 64 << 30})
     rig = rig_here(version="1.2", build="abcdef0123456789", resources=has)
     found = asked(rig, by="hello", command="exit 1")
@@ -67,7 +67,7 @@ def test_hello_describes_the_machine() -> None:
 
 
 def test_a_load_of_the_pool_that_succeeds_is_told() -> None:
-    """Its output is the outcome's."""
+    """Its output is that of the outcome."""
     rig = rig_here()
     found = asked(rig, command="echo 8 GPUs are well")
     assert found.lines[-1] == "8 GPUs are well"
@@ -85,7 +85,7 @@ def test_a_load_of_the_pool_that_succeeds_is_told() -> None:
 def test_a_load_that_fails_is_the_machines_problem(
     command: str, max_s: float, problem: str
 ) -> None:
-    """Exit code, signal or time: the last line that it printed says what; nothing of it is left."""
+    """Exit code, signal or time limit: the last printed line explains it; nothing keeps running."""
     rig = rig_here()
     found = asked(rig, command=command, max_s=max_s)
     assert found.problem == problem
@@ -93,7 +93,7 @@ def test_a_load_that_fails_is_the_machines_problem(
 
 
 def test_what_leaves_a_load_that_is_killed_does_not_hold_up_the_agent(tmp_path: Path) -> None:
-    """A process in a session of its own keeps the load's output open, and is not waited for."""
+    """A process in its own session keeps the load's output open, and is not waited for."""
     rig, written = rig_here(), tmp_path / "pid"
     line = f"setsid sh -c 'echo $$ > {written}; exec sleep 1000' & sleep 1000"
     try:
@@ -104,7 +104,7 @@ def test_what_leaves_a_load_that_is_killed_does_not_hold_up_the_agent(tmp_path: 
 
 
 def test_nothing_is_loaded_beside_a_job() -> None:
-    """A job that came first is not disturbed, and the machine is not blamed."""
+    """A running job is not disturbed, and the machine is not blamed."""
     rig = rig_here()
     rig.bucket.spec(job("true"))
     rig.bucket.instruct(start())
@@ -121,7 +121,7 @@ def test_an_instruction_that_comes_late_loads_nothing() -> None:
 
 
 def test_an_outage_delays_what_was_found() -> None:
-    """A write whose answer is lost is made again, by the next agent too, and told once."""
+    """A write without an answer is repeated, even by the next agent, and reported once."""
     rig = rig_here()
     rig.pass_s(1.0)
     LOST.append("outcome")

@@ -1,4 +1,4 @@
-"""What a cloud's metadata server tells is understood; an orphan deletes itself."""
+"""The answers of a cloud's metadata server are understood; an orphan deletes itself."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def found(server: MetadataServer, cloud: Cloud, *, has_gpus: bool = True) -> Int
 
 
 def test_google_announces_a_preemption(server: MetadataServer) -> None:
-    """A preempted VM has 30 s; one that is not has no notice, nor one that migrates."""
+    """A preempted VM has 30 s; a VM that is not preempted, or migrates, has no notice."""
     server.says[f"{GOOGLE}instance/preempted"] = "FALSE"
     server.says[f"{GOOGLE}instance/maintenance-event"] = "MIGRATE_ON_HOST_MAINTENANCE"
     assert found(server, "gce") is None
@@ -67,14 +67,14 @@ def test_google_announces_a_preemption(server: MetadataServer) -> None:
 def test_google_announces_a_preemption_as_long_ahead_as_its_pool_asked(
     server: MetadataServer, said: str, in_s: float
 ) -> None:
-    """What stands in the VM's metadata counts, within what Google gives at all."""
+    """The VM's metadata determines the time, within the limits of Google."""
     server.says[f"{GOOGLE}instance/preempted"] = "TRUE"
     server.says[f"{GOOGLE}instance/attributes/bastion-preemption-notice-s"] = said
     assert found(server, "gce") == Interruption(in_s=in_s, text="the spot VM is preempted")
 
 
 def test_google_announces_maintenance(server: MetadataServer) -> None:
-    """A VM with GPUs has an hour, one without a minute."""
+    """A VM with GPUs gets an hour, one without a minute."""
     server.says[f"{GOOGLE}instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"
     with_gpus, without = found(server, "gce"), found(server, "gce", has_gpus=False)
     assert with_gpus is not None and without is not None
@@ -82,7 +82,7 @@ def test_google_announces_maintenance(server: MetadataServer) -> None:
 
 
 def test_amazon_announces_an_interruption(server: MetadataServer) -> None:
-    """The time of the action counts, and is never taken for more than two minutes."""
+    """The time of the action counts, but never as more than two minutes."""
     assert found(server, "ec2") is None
     action = '{"action": "terminate", "time": "2026-11-23T12:01:30Z"}'
     server.says[f"{AMAZON}spot/instance-action"] = action
@@ -93,7 +93,7 @@ def test_amazon_announces_an_interruption(server: MetadataServer) -> None:
 
 
 def test_amazon_recommends_to_rebalance(server: MetadataServer) -> None:
-    """That is a warning: nothing here is stopped for it."""
+    """That is a warning: nothing is stopped for it."""
     server.says[f"{AMAZON}events/recommendations/rebalance"] = '{"noticeTime": "x"}'
     notice = found(server, "ec2")
     assert notice is not None and not notice.is_certain
@@ -101,7 +101,7 @@ def test_amazon_recommends_to_rebalance(server: MetadataServer) -> None:
 
 @pytest.mark.parametrize("cloud", ["slurm", "kubernetes"])
 def test_a_cluster_announces_the_end_of_a_machine(tmp_path: Path, cloud: Cloud) -> None:
-    """Its first process wrote when; a note that cannot be read is the end at once."""
+    """Its first process wrote the time; an unreadable note means an immediate end."""
     metadata = metadata_of(cloud, {"BASTION_BOOT_DIR": str(tmp_path)})
     assert metadata is not None
     for said, in_s in (("", None), (f"{NOON + 90:.0f}\n", 90.0), ("1\n", 0.0), ("soon", 0.0)):
@@ -118,7 +118,7 @@ def test_a_cluster_announces_the_end_of_a_machine(tmp_path: Path, cloud: Cloud) 
 def test_an_orphan_of_a_cluster_ends_its_machine(
     tmp_path: Path, cloud: Cloud, variable: str
 ) -> None:
-    """It signals the first process, with which its job of Slurm, or its pod, ends."""
+    """It signals the first process, which ends its job of Slurm, or its pod."""
     line = 'trap "exit 7" USR2; : >ready; while :; do sleep 0.01; done'
     script = subprocess.Popen(["/bin/sh", "-c", line], cwd=tmp_path)
     try:
@@ -135,7 +135,7 @@ def test_an_orphan_of_a_cluster_ends_its_machine(
 
 
 def test_a_metadata_server_that_is_away_is_no_notice() -> None:
-    """It raises, and is asked again."""
+    """It raises, and the query is repeated."""
     metadata = metadata_of("gce", {"GCE_METADATA_HOST": "127.0.0.1:9"})
     assert metadata is not None
     with pytest.raises(MetadataError):
@@ -144,12 +144,12 @@ def test_a_metadata_server_that_is_away_is_no_notice() -> None:
 
 
 def test_a_grace_leaves_time_for_logs() -> None:
-    """Of 30 s processes get 25, of two minutes 105 s; they always get one."""
+    """Of 30 s, processes get 25; of two minutes, 105 s; always at least one."""
     assert [grace_of(s) for s in (30.0, 120.0, 0.0)] == [25.0, 105.0, 1.0]
 
 
 def test_only_a_machine_without_work_is_an_orphan_soon() -> None:
-    """With work it has a day where it had an hour; without a time-out it never is one."""
+    """With work, a day replaces the hour; without a timeout, it never is one."""
     assert is_orphan(3601.0, 3600.0, is_busy=False)
     assert not is_orphan(3600.0, 3600.0, is_busy=False)
     assert not is_orphan(3600.0 * BUSY_PATIENCE, 3600.0, is_busy=True)
@@ -158,7 +158,7 @@ def test_only_a_machine_without_work_is_an_orphan_soon() -> None:
 
 
 def ended(server: MetadataServer, cloud: Cloud, tmp_path: Path) -> bool:
-    """End an orphan; whether it halted."""
+    """End an orphan; return whether it halted."""
     halt = tmp_path / "shutdown"
     halt.write_text('#!/bin/sh\n: >"${0%/*}/halted"\n')
     halt.chmod(0o755)
@@ -178,7 +178,7 @@ def announce_vm(server: MetadataServer) -> None:
 
 
 def test_an_orphan_of_google_deletes_itself(server: MetadataServer, tmp_path: Path) -> None:
-    """It deletes the very VM that it is, with the VM's own identity, and does not halt."""
+    """It deletes exactly its own VM, with the VM's own identity, and does not halt."""
     announce_vm(server)
     assert not ended(server, "gce", tmp_path)
     vm = "/compute/v1/projects/proj/zones/us-east1-b/instances/bastion-b-gpu-1-0"
@@ -186,7 +186,7 @@ def test_an_orphan_of_google_deletes_itself(server: MetadataServer, tmp_path: Pa
 
 
 def test_a_host_of_a_slice_deletes_the_slice(server: MetadataServer, tmp_path: Path) -> None:
-    """A TPU VM cannot be deleted alone: its node is."""
+    """A TPU VM cannot be deleted alone: its node is deleted."""
     announce_vm(server)
     server.says[f"{GOOGLE}instance/attributes/tpu-env"] = TPU_ENV
     assert not ended(server, "gce", tmp_path)
@@ -195,7 +195,7 @@ def test_a_host_of_a_slice_deletes_the_slice(server: MetadataServer, tmp_path: P
 
 
 def test_an_orphan_without_rights_halts(server: MetadataServer, tmp_path: Path) -> None:
-    """So does one whose metadata server is silent, and each of Amazon's, which ends by that."""
+    """This includes one whose metadata server is silent, and all of Amazon's, which end so."""
     announce_vm(server)
     server.refuses_deletes = True
     assert ended(server, "gce", tmp_path)
@@ -204,7 +204,7 @@ def test_an_orphan_without_rights_halts(server: MetadataServer, tmp_path: Path) 
 
 
 def test_the_facts_of_a_tpu_become_variables() -> None:
-    """They have the names that libtpu reads; which worker a host is, its gang says."""
+    """The names are those that libtpu reads; the gang determines the worker's number."""
     made = tpu_variables(parse_tpu_env(TPU_ENV))
     assert made == {
         "TPU_ACCELERATOR_TYPE": "v4-16",

@@ -1,4 +1,4 @@
-"""When a host's output is kept, and what becomes of it where it cannot be read."""
+"""When a host's output is saved, and what happens if it cannot be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.rigs.agent import OF
 
 
 class Starved(MemoryStore):
-    """A store whose caller's machine fails with these errors first."""
+    """A store whose caller's machine first fails with these errors."""
 
     def __init__(self, errors: list[int | Exception]) -> None:
         super().__init__(lambda: 0.0)
@@ -69,12 +69,12 @@ class Bench:
         return self.saving.is_done
 
     def kept(self) -> int:
-        """How many lists of files are in the bucket."""
+        """Return how many lists of files are in the bucket."""
         return sum("/saved/" in entry.key for entry in self.store.list(""))
 
 
 def test_output_is_kept_when_the_machine_can_read_it_again(tmp_path: Path) -> None:
-    """A machine without descriptors keeps the output of a job later, and says nothing of it."""
+    """A machine without descriptors saves the output of a job later, without a report."""
     bench = Bench(tmp_path, *[errno.EMFILE] * 5)
     bench.saving.ask()
     bench.pass_s(1.0)
@@ -86,7 +86,7 @@ def test_output_is_kept_when_the_machine_can_read_it_again(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("errors", [[errno.EACCES], [errno.EIO] * 100])
 def test_output_that_cannot_be_read_is_told(tmp_path: Path, errors: list[int]) -> None:
-    """What is no fault of the machine's, or never ends, is told once and holds up no end."""
+    """A permanent error that is not the machine's is reported once and delays no end."""
     bench = Bench(tmp_path, *errors)
     bench.saving.ask()
     bench.pass_s(400.0)
@@ -99,7 +99,7 @@ def test_output_that_cannot_be_read_is_told(tmp_path: Path, errors: list[int]) -
 
 
 def test_an_error_without_words_is_told_by_its_name(tmp_path: Path) -> None:
-    """No text would mean that the output is kept."""
+    """An empty text would mean that the output is saved."""
     bench = Bench(tmp_path, *[MemoryError() for _ in range(100)])
     bench.saving.ask()
     bench.pass_s(400.0)
@@ -107,7 +107,7 @@ def test_an_error_without_words_is_told_by_its_name(tmp_path: Path) -> None:
 
 
 def test_output_that_is_kept_after_all_is_told(tmp_path: Path) -> None:
-    """A later saving that succeeds takes back what this agent, or one before it, told."""
+    """A later success cancels the report of this agent or an earlier one."""
     bench = Bench(tmp_path, errno.EACCES)
     for _ in range(3):
         bench.saving.ask()
@@ -124,7 +124,7 @@ def test_output_that_is_kept_after_all_is_told(tmp_path: Path) -> None:
 
 
 def test_a_saving_that_outlasts_its_host_is_told_at_times(tmp_path: Path) -> None:
-    """The job waits for it for as long as it is told, and the last word is that it is kept."""
+    """The job waits as long as it is reported, and the last report is that it is saved."""
     bench = Bench(tmp_path)
     bench.saving.ask()
     bench.saving.turn(0.0)  # the errand is not collected: it takes that long

@@ -1,4 +1,4 @@
-"""A keeper that may open nothing: what it cannot look at is never taken for gone."""
+"""A keeper that can open nothing: what it cannot see is never considered gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAEMON = (
     "setsid sh -c 'trap \"\" TERM; echo $$ >$UP.pid; echo up; exec sleep 1000' & "
     "read _ <$UP; exit 0"
 )
-"""Leaves a daemon that is deaf to SIGTERM, and ends when something is written to $UP."""
+"""Leaves a daemon that ignores SIGTERM, and ends when something is written to $UP."""
 
 
 @pytest.fixture(params=["cgroups", "no-cgroups"])
@@ -33,7 +33,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealWorld]
 
 
 def until_reaped(world: RealWorld, key: str) -> Running | Ended:
-    """The state of `key` once the keeper has waited for its own processes."""
+    """Return the state of `key` once the keeper has waited for its own processes."""
 
     def state() -> Running | Ended:
         (found,) = [
@@ -81,7 +81,7 @@ def test_a_stop_needs_no_descriptor(world: RealWorld) -> None:
 
 
 def test_a_kill_needs_no_descriptor(world: RealWorld) -> None:
-    """A job that ignores SIGTERM is killed after its grace, though the keeper can open no file."""
+    """A job that ignores SIGTERM is killed after its grace period even if no file can be opened."""
     world.keeper.start(attempt("a", IGNORES))
     world.wrote("a")
     with world.limited(resource.RLIMIT_NOFILE, 0):
@@ -193,7 +193,7 @@ class Letters:
 
 
 def test_a_wait_for_events_ends_with_other_news(world: RealWorld) -> None:
-    """An agent waits for its keeper and for its instructions at once; news of others is no news."""
+    """An agent waits for its keeper and its instructions; news of others does not count."""
     letters = Letters()
     world.keeper.wakes = letters
     for letter in (b"a", b"b", b"!"):
@@ -206,11 +206,11 @@ def test_a_wait_for_events_ends_with_other_news(world: RealWorld) -> None:
 
 
 def test_news_of_others_without_end_holds_no_agent(world: RealWorld) -> None:
-    """A wait ends in time though what wakes it is always readable and never for it."""
+    """A wait ends in time even if its waker is always readable and never for it."""
 
     class Flood(Letters):
         def hears(self) -> bool:
-            """See `Waker`; it reads nothing, as if more came at once."""
+            """See `Waker`; it reads nothing, as if more always arrived."""
             return False
 
     flood = Flood()

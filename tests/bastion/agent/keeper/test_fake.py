@@ -19,7 +19,7 @@ from tests.rigs.keepers import attempt
 
 
 def scripted(script: Script) -> tuple[FakeHome, VirtualClock, FakeKeeper]:
-    """A keeper whose processes all follow one script."""
+    """Return a keeper whose processes all follow one script."""
     home, clock = FakeHome(), VirtualClock()
     return home, clock, FakeKeeper(home, clock, lambda process: script)
 
@@ -78,14 +78,14 @@ def test_a_crash_leaves_what_was_chosen(*, leaves_strays: bool) -> None:
 
 
 def test_lives_only_grow() -> None:
-    """A life that is over cannot begin again."""
+    """A life that is over cannot start again."""
     home, clock, _ = scripted(Script())
     with pytest.raises(KeeperError):
         FakeKeeper(home, clock, lambda process: Script(), life=1)
 
 
 def test_terminate_waits_for_the_grace() -> None:
-    """A terminated keeper is gone when everything has had its grace."""
+    """A terminated keeper is gone when everything has had its grace period."""
     home, clock, keeper = scripted(Script(runs_s=inf, on_notice=None))
     keeper.start(attempt("a", "x", grace_s=9.0))
     begun = clock.monotonic()

@@ -68,7 +68,7 @@ def test_a_strange_line_harms_only_itself(tmp_path: Path, line: bytes) -> None:
 
 
 def test_lives_only_grow(tmp_path: Path) -> None:
-    """A life that is over, or an older one, cannot begin."""
+    """A life that is over, or an older one, cannot start."""
     opened(tmp_path).begin(4)
     for life in (4, 3):
         with pytest.raises(ValueError, match="life"):

@@ -31,7 +31,7 @@ from tests.rigs.limits import PATIENCE_S
 
 
 def begin(store: MemoryStore, home: Path) -> None:
-    """Begin a life whose keeper is not spawned."""
+    """Start a life whose keeper is not spawned."""
 
     def spawn(life: int) -> NoReturn:
         raise KeeperError(f"life {life} is not spawned here")
@@ -47,14 +47,14 @@ def begin(store: MemoryStore, home: Path) -> None:
 
 
 def run_out(home: Path) -> None:
-    """The store is away for longer than the permit."""
+    """Make the store unavailable for longer than the permit."""
     with pytest.raises(KeeperGoneError):
         living_keeper(home, has_permit=True)
 
 
 @pytest.mark.parametrize("has_permit", [True, False])
 def test_a_home_without_a_keeper_has_none(tmp_path: Path, has_permit: bool) -> None:
-    """Neither a new home, nor one whose keeper has died, which leaves its lock free."""
+    """A new home has none, nor has one whose keeper has died, which releases its lock."""
     with pytest.raises(KeeperGoneError):
         living_keeper(tmp_path, has_permit=has_permit)
     (tmp_path / "keeper").mkdir()
@@ -64,7 +64,7 @@ def test_a_home_without_a_keeper_has_none(tmp_path: Path, has_permit: bool) -> N
 
 
 def test_looking_again_and_again_leaves_nothing_open(tmp_path: Path) -> None:
-    """The store may be away for days, with a look every few seconds."""
+    """The store may be away for days, with a check every few seconds."""
     (tmp_path / "keeper").mkdir()
     (tmp_path / "keeper" / "lock").touch()
     run_out(tmp_path)
@@ -74,7 +74,7 @@ def test_looking_again_and_again_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 def test_a_keeper_that_does_not_answer_keeps_its_life(tmp_path: Path) -> None:
-    """While it holds its lock no number is won: it would stop its jobs once it sees that."""
+    """While it holds its lock, no new number is won: it would stop its jobs on seeing that."""
     store = MemoryStore(lambda: 0.0)
     (tmp_path / "keeper").mkdir()
     with (tmp_path / "keeper" / "lock").open("w") as lock:
@@ -90,7 +90,7 @@ def test_a_keeper_that_does_not_answer_keeps_its_life(tmp_path: Path) -> None:
 def test_what_a_killed_keeper_left_is_ended_whole(
     tmp_path: Path, end: Callable[[Path], None]
 ) -> None:
-    """A program without variables is known by its session, and what is outside is undone."""
+    """A program without variables is found by its session, and outside effects are undone."""
     (tmp_path / LOCK).touch()
     keeper = spawn_keeper(tmp_path, life=1, permit_s=60.0, use_cgroups=False)
     pid = int((tmp_path / "keeper" / "lock").read_text().split()[1])

@@ -59,7 +59,7 @@ if not keeps_mark:
 env = dict(os.environ) if keeps_mark else {}
 os.execve("/bin/sleep", ["sleep", sys.argv[2]], env)
 """
-"""A daemon by the book: session of its own, two forks, SIGTERM ignored."""
+"""A standard daemon: its own session, two forks, SIGTERM ignored."""
 
 LARGE_DAEMON = """
 import os, sys
@@ -72,7 +72,7 @@ if os.fork() == 0:
     os.execve("/bin/sleep", ["sleep", seconds], {**os.environ, "BASTION_MARK": mark})
 open(gate).read()
 """
-"""A daemon whose mark is the last of its variables; its starter ends when it has begun."""
+"""A daemon whose mark is the last of its variables; its starter ends once it has started."""
 
 
 @pytest.fixture(params=[True, False], ids=["cgroups", "no-cgroups"])
@@ -88,13 +88,13 @@ def living(world: RealWorld) -> list[int]:
 
 
 def below(pid: int) -> set[int]:
-    """Every descendant of a process."""
+    """Return every descendant of a process."""
     found = set(strays.children(pid))
     return found.union(*map(below, found))
 
 
 def sleeping(seconds: str) -> list[int]:
-    """Pids of all processes that sleep for exactly `seconds`, anywhere in the tree."""
+    """Return the pids of all processes that sleep for exactly `seconds`, anywhere in the tree."""
     wanted = f"sleep\0{seconds}\0".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -120,7 +120,7 @@ def test_daemons_are_killed_before_the_end_is_reported(world: RealWorld, kind: s
 
 
 def test_a_child_without_mark_is_killed_beside_other_attempts(world: RealWorld) -> None:
-    """A background process with a wiped environment is known by its session, of a dead leader."""
+    """A background process with a wiped environment is found by its session, of a dead leader."""
     world.keeper.start(attempt("other", SLEEPS))
     world.wrote("other")
     unique = f"3000.{os.getpid()}"
@@ -134,7 +134,7 @@ def test_a_child_without_mark_is_killed_beside_other_attempts(world: RealWorld) 
 def test_a_daemon_with_a_large_environment_is_killed_beside_others(
     world: RealWorld, tmp_path: Path
 ) -> None:
-    """Its mark is found also where its secrets are more than is read of an environment."""
+    """Its mark is found even if its secrets exceed what is read of an environment."""
     world.keeper.start(attempt("other", SLEEPS))
     world.wrote("other")
     gate, unique = tmp_path / "gate", f"4000.{os.getpid()}"
@@ -199,7 +199,7 @@ signal.signal(signal.SIGTERM, save)
 os.write(1, b"up\\n")
 while True: signal.pause()
 """
-"""Saves its state at SIGTERM, for as long as nothing comes through a pipe, and leaves a process."""
+"""Saves its state at SIGTERM, while nothing arrives through a pipe, and leaves a process."""
 
 
 def shell_ended_by_term(world: RealWorld, gate: Path) -> int:
@@ -222,9 +222,9 @@ def shell_ended_by_term(world: RealWorld, gate: Path) -> int:
 
 def test_what_a_shell_runs_has_the_grace(world: RealWorld, tmp_path: Path) -> None:
     """
-    SIGTERM ends a shell at once; the program in it saves its state all the same.
+    SIGTERM ends a shell immediately; the program in it still saves its state.
 
-    What that starts meanwhile knows of no notice, and does not hold up the end.
+    A program that starts in the meantime does not know of the notice, and does not delay the end.
     """
     gate = shell_ended_by_term(world, tmp_path / "gate")
     os.write(gate, b"x")
@@ -236,7 +236,7 @@ def test_what_a_shell_runs_has_the_grace(world: RealWorld, tmp_path: Path) -> No
 
 
 def test_a_further_stop_bounds_what_a_shell_runs(world: RealWorld, tmp_path: Path) -> None:
-    """A stop with less grace holds for what a shell left behind, too."""
+    """A stop with less grace also applies to what a shell left behind."""
     gate = shell_ended_by_term(world, tmp_path / "gate")
     world.keeper.stop("a", reason="host lost", by="bob", grace_s=0.0)
     record = world.ended("a")
@@ -302,7 +302,7 @@ def test_a_stopped_process_is_killed(world: RealWorld) -> None:
 
 
 def test_a_process_without_its_main_thread_is_killed(world: RealWorld) -> None:
-    """A process whose main thread has exited looks dead, and is killed all the same."""
+    """A process whose main thread has exited looks dead, and is killed nevertheless."""
     program = (
         "import ctypes, signal, threading, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -317,7 +317,7 @@ def test_a_process_without_its_main_thread_is_killed(world: RealWorld) -> None:
 
 
 def test_a_fork_race_ends(world: RealWorld) -> None:
-    """A process that forks and dies as fast as it can is killed all the same."""
+    """A process that forks and dies as fast as it can is killed nevertheless."""
     racer = "import os\nos.write(1, b'x')\nwhile True:\n    if os.fork(): os._exit(0)\n"
     world.keeper.start(attempt("a", python(racer), SLEEPS))
     world.wrote("a")
@@ -353,7 +353,7 @@ def test_a_notice_file_that_is_a_pipe_blocks_nothing(world: RealWorld, tmp_path:
 
 
 def test_a_notice_is_not_written_through_a_link(world: RealWorld, tmp_path: Path) -> None:
-    """A link where the notice is written leaves what it points to as it was."""
+    """If the notice's path is a link, its target is not changed."""
     notice, other = tmp_path / "notice", tmp_path / "other"
     other.write_text("as it was")
     line = f"ln -s {other} {notice}.new; echo up; exec sleep 1000"
@@ -383,7 +383,7 @@ def test_a_notice_that_cannot_be_written_stops_all_the_same(world: RealWorld) ->
     ],
 )
 def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, why: str) -> None:
-    """A missing program, right or directory is in the message, and the keeper continues."""
+    """The message names a missing program, permission or directory, and the keeper continues."""
     world.keeper.start(attempt("a", process))
     assert why in world.ended("a").processes[0].setup_failure
     world.keeper.start(attempt("b", EXITS))
@@ -413,7 +413,7 @@ def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, wh
 def test_a_script_that_cannot_start_says_what_to_do(
     world: RealWorld, tmp_path: Path, first_line: str, mode: int, name: str, why: str
 ) -> None:
-    """The kernel's own word is "No such file", of a file that anyone can see."""
+    """The kernel's message is "No such file", about a file that obviously exists."""
     script = tmp_path / "run"
     script.write_text(f"{first_line}\necho hello\n")
     script.chmod(mode)
@@ -423,7 +423,7 @@ def test_a_script_that_cannot_start_says_what_to_do(
 
 
 def test_a_process_may_open_many_files_and_lock_its_memory(tmp_path: Path) -> None:
-    """A service has 1,024 files and 8 MiB: data loaders and drivers of networks need more."""
+    """The service has 1,024 files and 8 MiB: data loaders and network drivers need more."""
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)
     before = [resource.getrlimit(kind) for kind in kinds]
     for kind, few, (_, most) in zip(kinds, (1024, 1 << 20), before):
@@ -450,7 +450,7 @@ def test_a_process_may_open_many_files_and_lock_its_memory(tmp_path: Path) -> No
 
 
 def test_a_process_that_crashes_leaves_no_core(tmp_path: Path) -> None:
-    """A service has no limit, and its jobs' memory is a disk full; they may ask for cores."""
+    """The service has no limit, and a job's memory could fill a disk; jobs can enable cores."""
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
     try:
@@ -467,7 +467,7 @@ def test_a_process_that_crashes_leaves_no_core(tmp_path: Path) -> None:
 
 
 def test_open_files_run_out_for_users_first(world: RealWorld) -> None:
-    """Where open files are few an attempt fails with a reason, and the keeper still serves."""
+    """If open files are few, an attempt fails with a reason, and the keeper still serves."""
     with world.limited(resource.RLIMIT_NOFILE, 128):
         world.keeper.start(attempt("a", *[SLEEPS] * 60))
         record = world.ended("a")
@@ -527,7 +527,7 @@ def test_an_agent_that_reconnects_misses_nothing(world: RealWorld) -> None:
 
 
 def test_a_killed_keeper_leaves_nothing_to_the_next(world: RealWorld) -> None:
-    """After kill -9 of the keeper its processes live on until a new life kills every one."""
+    """After kill -9 of the keeper, its processes live on until a new life kills all of them."""
     tree = "trap '' TERM HUP; (sleep 1000; sleep 1000) & echo up; sleep 1000; sleep 1000"
     world.keeper.start(attempt("a", tree, python(DAEMON, "marked", "1000"), IGNORES))
     world.wrote("a", process=0)
@@ -609,7 +609,7 @@ def test_hangups_and_interrupts_are_ignored(world: RealWorld) -> None:
 
 
 def test_the_keeper_outlives_its_starter(world: RealWorld) -> None:
-    """A keeper is no child of its starter, and has a session of its own."""
+    """A keeper is not a child of its starter, and has its own session."""
     seen = strays.look(world.pid)
     assert seen
     assert seen.parent != os.getpid()
@@ -627,7 +627,7 @@ def test_a_keeper_inside_a_job_has_the_mark_of_that_job(tmp_path: Path) -> None:
 
 
 def test_deep_homes_have_sockets_too(tmp_path: Path) -> None:
-    """A home whose path is longer than a socket's path may be is served."""
+    """A home whose path is longer than a socket path can be is served."""
     home = tmp_path / ("deep" * 30) / ("deeper" * 20)
     world = RealWorld(home)
     world.keeper.start(attempt("a", EXITS))
@@ -662,7 +662,7 @@ def test_no_key_runs_twice_however_the_keeper_dies(
 
 
 def test_keys_are_not_paths(world: RealWorld) -> None:
-    """No key reaches outside the spool, and keys that look alike are kept apart."""
+    """No key reaches outside the spool, and similar keys are kept apart."""
     keys = ["..", ".", "a/../../b", "a%2Fb", "a/b", "ä ö"]
     for key in keys:
         world.keeper.start(attempt(key, f"echo '{key}'"))
@@ -673,7 +673,7 @@ def test_keys_are_not_paths(world: RealWorld) -> None:
 
 
 def test_the_keeper_stays_small(world: RealWorld) -> None:
-    """Under 14 MB resident, after work: a machine's memory is for jobs."""
+    """It needs less than 14 MB resident after work: a machine's memory is for jobs."""
     for number in range(50):
         world.keeper.start(attempt(f"a{number}", HELLO))
     for number in range(50):
@@ -685,7 +685,7 @@ def test_the_keeper_stays_small(world: RealWorld) -> None:
 def test_a_disk_without_room_for_a_log_is_a_fault_of_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No room for its folder is told as that, not as a program that is missing."""
+    """The error names the missing room for its folder, not a missing program."""
     real = os.mkdir
 
     def full(path: str, mode: int = 0o777) -> None:

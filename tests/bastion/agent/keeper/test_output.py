@@ -1,4 +1,4 @@
-"""What the real keeper makes of real output."""
+"""How the real keeper handles real output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_flood_without_end_can_be_stopped(world: RealWorld) -> None:
 
 
 def test_binary_output_is_kept_as_it_is(world: RealWorld) -> None:
-    """Every byte value goes through, in order, and an undecodable tail does no harm."""
+    """Every byte value passes, in order, and an undecodable tail does no harm."""
     program = "import os, sys\nos.write(1, bytes(range(256)) * 40)\nsys.exit(1)"
     world.keeper.start(attempt("a", python(program)))
     record = world.ended("a")
@@ -70,7 +70,7 @@ def test_closing_output_early_is_no_end(world: RealWorld) -> None:
 
 
 def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_end(world: RealWorld) -> None:
-    """Output held open by a child of a process that is gone delays nothing; nothing is lost."""
+    """Output held open by a child of an ended process delays nothing; nothing is lost."""
     world.keeper.start(attempt("a", "echo first; sleep 1000 & echo last"))
     world.ended("a")
     assert world.log("a") == b"first\nlast\n"
@@ -78,7 +78,7 @@ def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_end(world: RealWorld
 
 
 def test_a_record_has_where_a_clean_up_began_only_if_one_did(world: RealWorld) -> None:
-    """Earlier builds, which may take over the home or be the agent, read no such record."""
+    """Earlier builds, which may take over the home or be the agent, cannot read such a record."""
     world.keeper.start(attempt("a", EXITS))
     assert world.ended("a").cleaned_from is None
     journal = world.home / "keeper" / "journal"

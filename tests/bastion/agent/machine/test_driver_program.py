@@ -1,4 +1,4 @@
-"""A program that a driver holds in the kernel holds up nothing else."""
+"""A program that a driver blocks in the kernel delays nothing else."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ print(os.read(read_end, 16).decode(), flush=True)
 signal.pause()
 """
 """
-A program that is not over when it is killed, as in the kernel of a broken driver: the parent of a
-traced process is told of its end only when its tracer is. Source: ptrace(2), PTRACE_SEIZE.
+A program that has not ended when it is killed, as in the kernel of a broken driver: the parent of a
+traced process learns of its end only when its tracer does. Source: ptrace(2), PTRACE_SEIZE.
 """
 
 
 def test_a_program_that_does_not_die_is_left(tmp_path: Path) -> None:
-    """Its time is over for the caller at once, and it is not started beside itself."""
+    """Its time is over for the caller, and it is not started a second time beside itself."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     opened = os.open(gate, os.O_RDWR)  # what holds the program ends when this is closed
@@ -52,7 +52,7 @@ def test_a_program_that_does_not_die_is_left(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_whole() -> None:
-    """Output, errors and code are those of the program; one that is missing is told."""
+    """Output, errors and code are those of the program; a missing program is reported."""
     done = answer_of(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=30.0)
     assert (done.stdout, done.stderr, done.returncode) == (b"out\n", b"err\n", 3)
     with pytest.raises(FileNotFoundError):

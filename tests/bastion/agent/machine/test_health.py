@@ -14,12 +14,12 @@ from tests.bastion.agent.real_machine import REPOSITORY
 
 
 def test_a_machine_with_room_is_well(tmp_path: Path) -> None:
-    """A disk with room, descriptors and memory: nothing is wrong."""
+    """With disk space, descriptors and memory, nothing is wrong."""
     assert unwell(str(tmp_path)) == ""
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
-    """A home whose disk does not answer makes its machine unwell."""
+    """If the disk of its home does not answer, the machine is unwell."""
     assert "does not answer" in unwell(str(tmp_path / "gone"))
 
 
@@ -42,9 +42,8 @@ def test_want_of_descriptors_is_told(tmp_path: Path) -> None:
     assert second == ""
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 8 MB."""
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """A small disk that is almost full makes its machine unwell until there is room again."""
     disk = tmp_path / "disk"
     disk.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]

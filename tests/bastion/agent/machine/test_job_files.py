@@ -1,4 +1,4 @@
-"""What a job may have put where a file is expected, and what is made of it."""
+"""What a job may have put in the place of a file, and how that is handled."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ from bastion.agent.machine.job_files import (
 
 
 def pipe(path: Path) -> None:
-    """A pipe, on which a plain open waits for ever."""
+    """Make a pipe, on which a plain open waits forever."""
     os.mkfifo(path)
 
 
 def link(path: Path) -> None:
-    """A link to a file that the job could not read itself."""
+    """Make a link to a file that the job could not read itself."""
     secret = path.parent.parent / "secret"
     secret.write_bytes(b"secret\n")
     path.symlink_to(secret)
 
 
 def endless(path: Path) -> None:
-    """A link to a file without end."""
+    """Make a link to an endless file."""
     path.symlink_to("/dev/zero")
 
 
 def loop(path: Path) -> None:
-    """A link to itself."""
+    """Make a link to itself."""
     path.symlink_to(path)
 
 
 def folder(path: Path) -> None:
-    """A folder."""
+    """Make a folder."""
     path.mkdir()
 
 
 def listening(path: Path) -> None:
-    """A socket."""
+    """Make a socket."""
     with socket.socket(socket.AF_UNIX) as server:
         before = Path.cwd()
         os.chdir(path.parent)
@@ -66,13 +66,13 @@ ODD: list[Callable[[Path], None]] = [pipe, link, endless, loop, folder, listenin
 
 
 def descriptors() -> int:
-    """How many this process has open."""
+    """Return how many descriptors this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """The folder of a job."""
+    """Return the folder of a job."""
     made = tmp_path / "base"
     made.mkdir()
     return made
@@ -103,14 +103,14 @@ def test_what_stands_in_the_way_is_replaced(put: Callable[[Path], None], base: P
 
 
 def test_a_folder_in_the_way_is_an_error(base: Path) -> None:
-    """What cannot be replaced is told, and nothing is written elsewhere."""
+    """What cannot be replaced is reported, and nothing is written elsewhere."""
     (base / "notice.new").mkdir()
     with pytest.raises(OSError, match="directory"):
         replace_file(f"{base}/notice", b"said")
 
 
 def test_reads_have_a_limit(base: Path) -> None:
-    """Of a huge file only so much is read, from its start or its end."""
+    """Only part of a huge file is read, from its start or its end."""
     with (base / "report").open("wb") as file:
         file.truncate(1 << 40)
         file.seek(0, os.SEEK_END)
@@ -120,7 +120,7 @@ def test_reads_have_a_limit(base: Path) -> None:
 
 
 def test_a_tree_is_walked_in_order(base: Path) -> None:
-    """Plain files come with their path, size and mode; links to folders lead nowhere."""
+    """Plain files have their path, size and mode; links to folders are not followed."""
     (base / "b").mkdir()
     (base / "b" / "one").write_bytes(b"1")
     (base / "a").write_bytes(b"22")
@@ -131,7 +131,7 @@ def test_a_tree_is_walked_in_order(base: Path) -> None:
 
 
 def test_a_folder_that_became_a_link_is_not_walked(base: Path, tmp_path: Path) -> None:
-    """Where the folder itself is a link nothing below is seen."""
+    """If the folder itself is a link, nothing below is seen."""
     (base / "plain").write_bytes(b"1")
     (tmp_path / "output").symlink_to(base)
     assert list(files_below(f"{tmp_path}/output")) == []
@@ -140,7 +140,7 @@ def test_a_folder_that_became_a_link_is_not_walked(base: Path, tmp_path: Path) -
 
 
 def test_a_file_larger_than_its_disk_is_left_out(base: Path) -> None:
-    """A file of holes that its disk could not hold is not read for days."""
+    """A sparse file larger than its disk is not read for days."""
     disk = os.statvfs(base)
     with (base / "holes").open("wb") as file:
         try:
@@ -166,7 +166,7 @@ def test_folders_too_deep_are_left_out(base: Path) -> None:
 
 
 def test_names_that_are_no_text_are_left_out(base: Path) -> None:
-    """A name that no record can hold does not spoil the rest."""
+    """A name that no record can hold does not affect the others."""
     Path(os.fsdecode(os.fsencode(base) + b"/\xff")).touch()
     (base / "good").touch()
     assert [file.path for file in files_below(str(base))] == ["good"]
@@ -174,7 +174,7 @@ def test_names_that_are_no_text_are_left_out(base: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_files_of_third_users_are_left_out(base: Path) -> None:
-    """Below another user's folder only that user's files count: a hard link brings no others."""
+    """Below another user's folder, only that user's files count: hard links bring in no others."""
     (base / "ours").write_bytes(b"root's")
     (base / "theirs").write_bytes(b"1")
     os.chown(base / "theirs", 65534, 65534)
@@ -183,7 +183,7 @@ def test_files_of_third_users_are_left_out(base: Path) -> None:
 
 
 def test_a_new_file_is_private_where_that_is_asked(base: Path) -> None:
-    """The mode is that of the file from its first moment on."""
+    """The file has this mode from its first moment on."""
     with create_file(f"{base}/secret", mode=0o600) as file:
         file.write(b"x")
     assert (base / "secret").stat().st_mode & 0o777 == 0o600
@@ -193,7 +193,7 @@ def test_a_new_file_is_private_where_that_is_asked(base: Path) -> None:
 def test_whatever_lies_there_is_removed_without_waiting(
     base: Path, put: Callable[[Path], None]
 ) -> None:
-    """A pipe, a link, a device or a socket goes, alone or in a folder, and no target of a link."""
+    """A pipe, a link, a device or a socket is removed, alone or in a folder, but no link target."""
     kept = base / "kept"
     kept.write_bytes(b"1")
     (base / "folder").mkdir()
@@ -208,7 +208,7 @@ def test_whatever_lies_there_is_removed_without_waiting(
 
 
 def test_a_tree_deeper_than_the_stack_is_removed(base: Path) -> None:
-    """Fifteen hundred folders below each other, closed ones among them, are all removed."""
+    """Fifteen hundred nested folders, some of them closed, are all removed."""
     top = base / "deep"
     top.mkdir()
     folder = os.open(top, os.O_RDONLY)
@@ -225,7 +225,7 @@ def test_a_tree_deeper_than_the_stack_is_removed(base: Path) -> None:
 
 
 def test_a_folder_of_more_files_than_are_named_at_once_is_removed(base: Path) -> None:
-    """A job may have made millions; what runs next needs their room."""
+    """A job may have created millions; the next job needs their room."""
     many = base / "work" / "many"
     many.mkdir(parents=True)
     for number in range(MAX_NAMES + 1):
@@ -236,7 +236,7 @@ def test_a_folder_of_more_files_than_are_named_at_once_is_removed(base: Path) ->
 
 @pytest.mark.parametrize("point", ["work/data", "work"])
 def test_what_a_job_has_mounted_is_not_removed(base: Path, point: str) -> None:
-    """Neither a folder of another disk nor one of the same: it may be what all jobs read."""
+    """A mounted folder of this disk or another is kept: all jobs may read it."""
     shared = base / "shared"
     for folder in (shared, base / "work" / "data"):
         folder.mkdir(parents=True)
@@ -257,7 +257,7 @@ def test_what_a_job_has_mounted_is_not_removed(base: Path, point: str) -> None:
 
 
 def test_a_tree_of_too_many_files_is_refused(base: Path) -> None:
-    """A walk meets so many files and folders and no more, however they are divided."""
+    """A walk has a limit of files and folders, however they are distributed."""
     for half in ("a", "b"):
         (base / "many" / half).mkdir(parents=True)
         for number in range(50):

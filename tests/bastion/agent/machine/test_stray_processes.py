@@ -17,13 +17,13 @@ from tests.rigs.limits import PATIENCE_S, killed
 
 @pytest.fixture
 def mark(tmp_path: Path) -> str:
-    """A mark that nothing else carries."""
+    """Return a mark that nothing else has."""
     return f"{tmp_path}:"
 
 
 @pytest.fixture
 def run() -> Iterator[object]:
-    """Starts marked shells; kills them in the end."""
+    """Start marked shells; kill them in the end."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(line: str, mark: str = "") -> subprocess.Popen[bytes]:
@@ -39,12 +39,12 @@ def run() -> Iterator[object]:
     yield start
     for process in started:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what it runs as well
+            os.killpg(process.pid, signal.SIGKILL)  # including its children
         killed(process)
 
 
 def test_marked_processes_and_their_descendants_are_found(run: object, mark: str) -> None:
-    """A mark finds its bearer and everything below it, even what has wiped the mark."""
+    """A mark finds its process and all descendants, even those that have wiped the mark."""
     assert callable(run)
     process = run("env -i sh -c 'echo up; sleep 1000; sleep 1000'; :", mark + "a")
     other = run("echo up; sleep 1000; :")
@@ -61,7 +61,7 @@ def test_marked_processes_and_their_descendants_are_found(run: object, mark: str
 def test_a_process_that_replaces_its_program_is_found(
     run: object, mark: str, tmp_path: Path
 ) -> None:
-    """For a moment the system shows neither its words nor its variables."""
+    """For a moment, the system shows neither its arguments nor its variables."""
     assert callable(run)
     line = f"[ $1 ] || echo up; exec sh {tmp_path}/again again"
     (tmp_path / "again").write_text(line)
@@ -83,7 +83,7 @@ def test_leaders_count_only_with_their_start_time(run: object, mark: str) -> Non
 
 
 def test_a_session_is_ours_after_its_leader(run: object, mark: str) -> None:
-    """A member without variables is found though the leader has gone: its number is in use."""
+    """A member without variables is found after its leader has gone: the number is in use."""
     assert callable(run)
     process = run("env -i sh -c 'echo up; exec sleep 1000' & read go")
     seen = strays.look(process.pid)
@@ -108,7 +108,7 @@ def test_a_recycled_pid_is_never_signalled(run: object) -> None:
 
 
 def test_strange_names_are_read_right(tmp_path: Path) -> None:
-    """A program named like the fields of /proc/PID/stat confuses nothing."""
+    """A program named like the fields of /proc/PID/stat causes no confusion."""
     name = tmp_path / ") S 1 2 3 ("
     name.symlink_to("/bin/sleep")
     process = subprocess.Popen([str(name), "1000"], start_new_session=True)

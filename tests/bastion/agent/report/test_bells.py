@@ -1,4 +1,4 @@
-"""Bells: which facts go with one another."""
+"""Bells: which facts are sent together."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.rigs.agent import MACHINE, OF
 
 
 def bells_of(store: MemoryStore, errands: Errands, home: Home, *, anew: int = 0) -> Bells:
-    """The bells of an agent that begins."""
+    """Return the bells of an agent that starts."""
     return Bells(
         store, errands, home, machine=MACHINE, life=1, anew=lambda: anew, say=lambda _: None
     )
 
 
 def sent(folder: Path, *facts: Fact) -> list[tuple[str, ...]]:
-    """The kinds of the facts of each bell that these become."""
+    """Return the kinds of facts in each bell that these become."""
     store = MemoryStore(lambda: 0.0)
     errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)
     bells = bells_of(store, errands, FolderHome(folder))
@@ -41,20 +41,20 @@ def sent(folder: Path, *facts: Fact) -> list[tuple[str, ...]]:
 
 
 def test_a_fact_that_earlier_bastions_do_not_know_has_a_bell_of_its_own(tmp_path: Path) -> None:
-    """They set aside a bell of which they cannot read a fact, and all others would go with it."""
+    """An earlier bastion sets aside a whole bell if it cannot read one of its facts."""
     unkept = Unkept(of=OF, text="more than 9 files")
     told = sent(tmp_path, Started(of=OF), Heartbeat(), unkept, unkept, Drained(of=OF))
     assert told == [("started", "heartbeat"), ("unkept",), ("unkept",), ("drained",)]
 
 
 def test_a_fact_that_is_no_text_holds_up_no_other(tmp_path: Path) -> None:
-    """What a job or a tool wrote may hold half a character; the facts beside it are sent."""
+    """Output of a job or a tool may end in half a character; the facts beside it are sent."""
     half = Unkept(of=OF, text="\ud800")
     assert sent(tmp_path, Started(of=OF), half, Drained(of=OF)) == [("started", "drained")]
 
 
 def test_facts_with_long_texts_are_spread_over_bells(tmp_path: Path) -> None:
-    """After an outage many ends wait, each with the end of a log: a bell has at most 1 MiB."""
+    """After an outage many ends wait, each with a log's end: a bell has at most 1 MiB."""
     end = End(kind="exited", codes=(1,), detail="\u20ac" * 4096)
     told = sent(tmp_path, *[Ended(of=OF, end=end)] * 300)
     assert sum(map(len, told)) == 300
@@ -62,7 +62,7 @@ def test_facts_with_long_texts_are_spread_over_bells(tmp_path: Path) -> None:
 
 
 def test_numbers_that_cannot_be_stored_exceed_those_of_the_agent_before(tmp_path: Path) -> None:
-    """On a full disk what an agent has used is not known: lower numbers would be ignored."""
+    """On a full disk, the used numbers are unknown: lower ones would be ignored."""
     (tmp_path / "numbers" / "bells.new").mkdir(parents=True)  # so nothing can be written
     store, numbers = MemoryStore(lambda: 0.0), list[int]()
     errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)

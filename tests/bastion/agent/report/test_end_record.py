@@ -1,4 +1,4 @@
-"""From the keeper's record to the end that the bucket keeps, case by case."""
+"""From the keeper's record to the end in the bucket, case by case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bastion.job import End
 def exit_of(
     code: int | None = 0, *, signal: int | None = None, setup: str = "", size: int = 3
 ) -> ProcessExit:
-    """How one process ended."""
+    """Return how one process ended."""
     return ProcessExit(
         code=code,
         signal=signal,
@@ -44,7 +44,7 @@ EXITED = End(kind="exited", codes=(0,), sizes=(3,), ran_s=10.5)
 
 
 def notice(reason: str) -> Notice:
-    """A notice."""
+    """Return a notice."""
     return Notice(reason=reason, by="x", at=15.0)
 
 
@@ -108,12 +108,12 @@ FAILED = replace(
     ],
 )
 def test_records_become_ends(record: ExitRecord, end: End) -> None:
-    """Each kind of record gives the end that the table of outcomes needs."""
+    """Each kind of record gives the end that the table of outcomes requires."""
     assert end_of(record, finished=False, checkpointed=False) == end
 
 
 def test_marks_are_kept() -> None:
-    """Both marks go into the end; a lost host's checkpoint counts too."""
+    """Both marks are in the end; a lost host's checkpoint counts too."""
     assert end_of(RECORD, finished=True, checkpointed=True) == replace(
         EXITED, finished=True, checkpointed=True
     )
@@ -122,7 +122,7 @@ def test_marks_are_kept() -> None:
 
 
 def test_what_the_machine_had_no_room_for_is_lost() -> None:
-    """A process that its machine could not start makes the host lost, and never a failed set-up."""
+    """If its machine could not start a process, the host is lost, and set-up has not failed."""
     record = replace(
         RECORD,
         processes=(exit_of(None, setup="cannot start 'sh': Too many open files"),),
@@ -139,7 +139,7 @@ def test_what_the_machine_had_no_room_for_is_lost() -> None:
 
 
 def test_what_no_log_kept_is_told_and_its_marker_counts() -> None:
-    """The end says how many bytes were dropped; its sizes count the marker that is shipped."""
+    """The end says how many bytes were dropped; its sizes include the shipped marker."""
     process = replace(exit_of(size=15), dropped_bytes=100, untold_bytes=45)
     end = end_of(replace(RECORD, processes=(process,)), finished=False, checkpointed=False)
     assert end.dropped_bytes == 100

@@ -1,4 +1,4 @@
-"""Shipping: what a process wrote reaches the bucket, whichever agent ships and however often."""
+"""Shipping: all output reaches the bucket, whichever agent ships it and however often."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PREFIX = layout.log(OF.project, OF.job, OF.attempt, replica=0, host=0, process=0
 
 
 def ended(size_bytes: int, *, untold_bytes: int = 0) -> tuple[ProcessExit, ...]:
-    """How the one process ended, with a log of that size in the spool."""
+    """Return how the one process ended, with a log of that size in the spool."""
     process = ProcessExit(
         code=0,
         signal=None,
@@ -68,7 +68,7 @@ class Bench:
         )
 
     def read(self, key: str, process: int, *, offset: int, size_bytes: int) -> bytes:
-        """As a spool does."""
+        """Read as a spool does."""
         if self.log is None:
             raise NotFoundError("gone")
         if self.is_unreadable:
@@ -76,12 +76,12 @@ class Bench:
         return self.log[offset : offset + size_bytes]
 
     def write(self, data: bytes) -> None:
-        """The process writes."""
+        """Let the process write."""
         self.log += data
         self.shipping.grew(0, len(self.log), self.now)
 
     def pass_s(self, seconds: float) -> int:
-        """Let time pass; how many turns sent something."""
+        """Let time pass; return how many turns sent something."""
         sent = self.errands.sent
         deadline = self.now + seconds
         while self.now < deadline:
@@ -93,7 +93,7 @@ class Bench:
 
 
 def test_a_flood_is_sent_in_bounded_pieces() -> None:
-    """No errand sends more than 16 MiB, no segment holds more than 1 MiB, and nothing is lost."""
+    """No errand sends more than 16 MiB, no segment has more than 1 MiB, and nothing is lost."""
     bench = Bench()
     bench.write(b"x" * (40 << 20))
     bench.shipping.close(ended(40 << 20))
@@ -105,7 +105,7 @@ def test_a_flood_is_sent_in_bounded_pieces() -> None:
 
 
 def test_a_steady_stream_is_paced() -> None:
-    """A process that prints all the time costs a segment a tenth of a second, not one a line."""
+    """A process that prints continuously costs a segment per tenth of a second, not per line."""
     bench = Bench()
     for _ in range(100):
         bench.write(b"line\n")
@@ -129,7 +129,7 @@ def test_a_new_agent_goes_on_where_the_log_stands() -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 def test_a_piece_in_doubt_is_sent_again_as_it_was(fault: Fault) -> None:
-    """What was frozen before the first try is what the second try sends, though more came since."""
+    """The second try sends what was frozen before the first, even if more has arrived."""
     left = [1]
 
     def faults(operation: str, _: str) -> Fault | None:
@@ -148,7 +148,7 @@ def test_a_piece_in_doubt_is_sent_again_as_it_was(fault: Fault) -> None:
 
 
 def test_foreign_bytes_break_the_log_and_are_reported() -> None:
-    """Where another log's bytes stand, nothing more is written and the reason is kept."""
+    """At foreign bytes, the log ends and the reason is kept."""
     bench = Bench()
     bench.store.create(segment_key(PREFIX, 0), b"else")
     bench.write(b"one\n")
@@ -159,7 +159,7 @@ def test_foreign_bytes_break_the_log_and_are_reported() -> None:
 
 
 def test_a_spool_that_lost_bytes_is_reported() -> None:
-    """A spool that ends before what was announced breaks the log, and is never padded."""
+    """A spool that ends earlier than announced ends the log, and is never padded."""
     bench = Bench()
     bench.write(b"one\n")
     bench.log = b"on"
@@ -169,7 +169,7 @@ def test_a_spool_that_lost_bytes_is_reported() -> None:
 
 
 def test_nothing_printed_needs_no_segment() -> None:
-    """A silent process is complete at once, without a call to the store."""
+    """A silent process is complete without a call to the store."""
     store = FaultyStore(MemoryStore(lambda: 0.0), lambda *_: None)
     bench = Bench(store)
     bench.shipping.close(ended(0))
@@ -182,7 +182,7 @@ SECRET = "hf_s3cr3t-token"
 
 
 def test_a_secret_split_over_writes_and_flushes_is_masked() -> None:
-    """Bytes that may begin a value wait for what follows; offsets and sizes stay true."""
+    """Bytes that may begin a value wait for the next ones; offsets and sizes stay correct."""
     bench = Bench(secrets=(SECRET,))
     for part in (b"token hf_s3c", b"r3t-tok", b"en is set\nhf_s", b"o what\n"):
         bench.write(part)
@@ -206,7 +206,7 @@ def test_a_log_that_ends_within_a_secret_does_not_show_its_beginning() -> None:
 
 
 def test_waiting_bytes_do_not_keep_the_agent_busy() -> None:
-    """While only the beginning of a value is new, nothing is sent again and again."""
+    """While only the beginning of a value is new, nothing is sent repeatedly."""
     bench = Bench(secrets=(SECRET,))
     bench.write(b"hf_s3cr3t")
     bench.pass_s(1.0)
@@ -214,7 +214,7 @@ def test_waiting_bytes_do_not_keep_the_agent_busy() -> None:
 
 
 def test_a_secret_across_segments_is_masked() -> None:
-    """Where a segment's end cuts a value, both parts are masked."""
+    """If a segment ends within a value, both parts are masked."""
     bench = Bench(secrets=(SECRET,))
     bench.write(b"x" * (SEGMENT_BYTES - 5) + SECRET.encode() + b"y\n")
     bench.shipping.close(ended(len(bench.log)))
@@ -224,7 +224,7 @@ def test_a_secret_across_segments_is_masked() -> None:
 
 
 def test_another_agent_masks_the_same() -> None:
-    """A segment whose answer was lost is written again by the next agent, byte for byte."""
+    """A segment without an answer is written again by the next agent, byte for byte."""
     memory = MemoryStore(lambda: 0.0)
     faults = iter([Fault.AFTER])
     bench = Bench(FaultyStore(memory, lambda operation, _: next(faults, None)), secrets=(SECRET,))
@@ -238,7 +238,7 @@ def test_another_agent_masks_the_same() -> None:
 
 
 def test_what_cannot_be_masked_any_more_is_masked_whole() -> None:
-    """When a keeper died with the values, what was not sent of a log by then is stars."""
+    """If a keeper died with the values, everything unsent of a log becomes asterisks."""
     bench = Bench(secrets=(SECRET,))
     bench.write(b"begin\n")
     bench.pass_s(2.0)
@@ -267,7 +267,7 @@ def test_a_cut_that_the_spool_has_no_room_to_tell_of_is_told(*, is_restarted: bo
 
 
 def test_a_marker_is_not_masked_and_what_it_cuts_is() -> None:
-    """A secret that a full disk cut off is masked as at any end of a log."""
+    """A secret cut off by a full disk is masked as at any end of a log."""
     bench = Bench(secrets=("truncated-secret-value", "dropped]-and-more"))
     bench.write(b"is truncated-secret")
     bench.shipping.close(ended(19, untold_bytes=7))
@@ -279,7 +279,7 @@ def test_a_marker_is_not_masked_and_what_it_cuts_is() -> None:
 
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_a_log_that_the_machine_cannot_read_is_sent_later(*, is_closed: bool) -> None:
-    """Without a descriptor nothing is given up: what was printed then is sent once it can be."""
+    """Without a descriptor, nothing is given up: the output is sent once it can be."""
     bench = Bench(secrets=("some-secret-value",))
     bench.write(b"one\n")
     bench.pass_s(1.0)

@@ -1,4 +1,4 @@
-"""Masking: a function of the log alone, however it is cut."""
+"""Masking depends only on the log, however it is cut."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ VALUES = ("abcabcab", "cabcabca-1", "first line\nsecond line\n-")
 
 
 def reader(log: bytes) -> Read:
-    """Reads `log`."""
+    """Return a function that reads `log`."""
     return lambda first, end: log[first:end]
 
 
 def whole(log: bytes, values: tuple[str, ...] = VALUES) -> bytes:
-    """The log, masked at once."""
+    """Return the log, masked as a whole."""
     return Redaction(values).masked(0, len(log), reader(log), log_end=len(log))
 
 
 def test_every_value_is_masked_and_no_offset_moves() -> None:
-    """Values that overlap are masked as one; all else stands where it stood."""
+    """Overlapping values are masked as one; everything else stays in its place."""
     log = b"x abcabcabcabca-1 y abcabc z\n"
     assert whole(log) == b"x *************** y abcabc z\n"
 
@@ -34,7 +34,7 @@ def test_a_value_of_lines_is_masked_line_by_line() -> None:
 
 
 def test_a_blind_redaction_leaves_only_lines() -> None:
-    """Where the values are not known, nothing but the shape of a log is shown."""
+    """If the values are unknown, only the shape of a log is shown."""
     blind = Redaction(None)
     assert blind.masked(0, 6, reader(b"ab\ncd\n")) == b"**\n**\n"
     assert blind.settled(6, reader(b"ab\ncd\n")) == 6
@@ -47,7 +47,7 @@ PARTS = st.lists(
 
 @given(PARTS, st.data())
 def test_masking_does_not_depend_on_how_a_log_is_cut(parts: list[str], data: st.DataObject) -> None:
-    """Written in any pieces and shipped in any pieces at any time, the bytes are the same."""
+    """The result is the same for all pieces in which a log is written and shipped."""
     log = "".join(parts).encode()
     redaction = Redaction(VALUES)
     shipped, written = b"", 0
@@ -56,7 +56,7 @@ def test_masking_does_not_depend_on_how_a_log_is_cut(parts: list[str], data: st.
         settled = redaction.settled(written, reader(log[:written]))
         while len(shipped) < settled and data.draw(st.booleans()):
             end = data.draw(st.integers(len(shipped) + 1, settled))
-            # What is written meanwhile may already be there when a piece is read.
+            # Later output may already exist when a piece is read.
             there = data.draw(st.integers(written, len(log)))
             shipped += redaction.masked(len(shipped), end, reader(log[:there]))
     shipped += redaction.masked(len(shipped), len(log), reader(log), log_end=len(log))
@@ -66,7 +66,7 @@ def test_masking_does_not_depend_on_how_a_log_is_cut(parts: list[str], data: st.
 
 
 def test_a_value_that_repeats_costs_no_more_than_another() -> None:
-    """What is covered is found as one stretch, not once for each byte that could begin a value."""
+    """A covered stretch is found as a whole, not once per byte that could begin a value."""
     text, data = b"a" * MAX_SECRET_BYTES, b"a" * (1 << 20)
     assert list(Pattern(text).covered(b"x" + data + b"y")) == [(1, 1 + len(data))]
     assert list(Pattern(b"ab" * 100).covered(b"ab" * 300 + b"a")) == [(0, 600)]
@@ -77,7 +77,7 @@ def test_a_value_that_repeats_costs_no_more_than_another() -> None:
 
 @given(st.text("ab", min_size=1, max_size=8), st.text("ab", max_size=60))
 def test_what_is_covered_is_what_occurs(text: str, data: str) -> None:
-    """Exactly the bytes of occurrences are covered, and exactly the longest beginning is begun."""
+    """Exactly the bytes of occurrences are covered, with the longest possible beginning."""
     pattern = Pattern(text.encode())
     covered = {at for first, end in pattern.covered(data.encode()) for at in range(first, end)}
     occurs = [at for at in range(len(data)) if data.startswith(text, at)]

@@ -1,4 +1,4 @@
-"""A set-up that takes long is told of, and one that does not costs nothing."""
+"""A long set-up is reported, and a short one costs nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.rigs.agent import OF
 
 
 class Bells:
-    """What was rung."""
+    """The bells that were rung."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
@@ -20,7 +20,7 @@ class Bells:
 
 
 def test_it_is_told_ever_more_rarely_and_only_news() -> None:
-    """After 5 s, then after pauses that double up to a minute; the same is not told again."""
+    """It is sent after 5 s, then after pauses that double up to a minute; without repeats."""
     bells = Bells()
     progress = SetUpProgress(OF, bells)  # type: ignore[arg-type]
     told_at = []

@@ -1,4 +1,4 @@
-"""Bringing the code of a job: what passes by itself costs no attempt."""
+"""Fetching the code of a job: temporary problems cost no attempt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_unreachable_repository_is_retried(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It fails after two retries; an error that no retry can change is raised at once."""
+    """It fails after two retries; an error that no retry can fix is raised immediately."""
     asked: list[BundleError | None] = []
     told: list[str] = []
 
@@ -68,13 +68,13 @@ def test_an_unreachable_repository_is_retried(
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """An empty bucket."""
+    """Return an empty bucket."""
     return MemoryStore(lambda: 0.0)
 
 
 @pytest.fixture
 def code(store: MemoryStore, tmp_path: Path) -> BundleRef:
-    """A bundle in the bucket."""
+    """Return a bundle in the bucket."""
     trees.write(tmp_path / "tree", {"pyproject.toml": "", "train.py": "print(1)"})
     caches = tmp_path / "caches"
     return bundle(LocalDir(), Bundles(store), start=tmp_path / "tree", caches=caches).ref
@@ -83,7 +83,7 @@ def code(store: MemoryStore, tmp_path: Path) -> BundleRef:
 def test_code_is_not_deleted_while_it_is_copied(
     store: MemoryStore, code: BundleRef, tmp_path: Path
 ) -> None:
-    """A cleaning of the full cache leaves the tree that a host copies at that moment."""
+    """Cleaning the full cache leaves the tree that a host is copying."""
 
     def report(step: str) -> None:
         if step.startswith("copying"):
@@ -100,7 +100,7 @@ def test_code_is_not_deleted_while_it_is_copied(
 def test_damaged_code_is_sent_anew_as_its_error_says(
     store: MemoryStore, code: BundleRef, tmp_path: Path, harm: str
 ) -> None:
-    """Objects are never replaced: the same code fails until what the error names is deleted."""
+    """Objects are never replaced: the code fails until the object in the error is deleted."""
     (entry,) = store.list("bundles/packs/")
     found = store.read(entry.key)
     assert found is not None

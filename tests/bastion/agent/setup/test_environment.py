@@ -1,4 +1,4 @@
-"""What a process sees, case by case."""
+"""The environment of a process, case by case."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACE = Place(
 
 
 def place(*addresses: str) -> Place:
-    """A place in a gang."""
+    """Return a place in a gang."""
     return Place(
         home="/home/ada",
         user="ada",
@@ -43,17 +43,17 @@ def place(*addresses: str) -> Place:
 
 
 def job(*processes: Process, **fields: Any) -> Job:
-    """A job."""
+    """Return a job."""
     return Job(name="train", processes=processes or (Process(["true"]),), **fields)
 
 
 def one(said: Start, of: Job | None = None, where: Place = PLACE) -> dict[str, str]:
-    """The environment of the first process."""
+    """Return the environment of the first process."""
     return environments(said, of or job(), where)[0]
 
 
 def test_a_lone_process_sees_exactly_this() -> None:
-    """The whole environment of the simplest job; nothing of the agent's own is in it."""
+    """This is the whole environment of the simplest job, without anything of the agent's own."""
     assert one(start()) == {
         "PATH": PATH,
         "HOME": "/home/ada",
@@ -166,7 +166,7 @@ def test_devices_are_split_by_request(
 
 
 def test_shares_of_two_types_are_apart() -> None:
-    """Each type is split on its own."""
+    """Each type is divided separately."""
     processes = (
         Process(["a"], resources=Resources(h100=1, a10=2)),
         Process(["b"], resources=Resources(h100=1)),
@@ -191,7 +191,7 @@ def test_a_slice_finds_its_hosts_and_the_other_slices() -> None:
 
 
 def test_a_neuron_runtime_is_told_the_cores_of_its_devices() -> None:
-    """Two jobs on one machine take no core of each other; a container has its own devices alone."""
+    """Two jobs on one machine share no core; a container has only its own devices."""
     said = start(devices={"trainium": (4, 5, 9)})
     env = one(said)
     assert env["NEURON_RT_VISIBLE_CORES"] == "8,9,10,11,18,19"
@@ -223,7 +223,7 @@ def test_a_whole_tpu_host_knows_its_topology_and_a_part_its_chips() -> None:
 def test_processes_share_the_memory_that_they_request(
     asked: tuple[int, ...], hosts: int, limit: int | None
 ) -> None:
-    """There is a limit only where every process requests memory."""
+    """There is a limit only if every process requests memory."""
     processes = tuple(
         Process(["a"], resources=Resources(**({"memory": units} if units else {})))
         for units in asked or (0,)
@@ -259,7 +259,7 @@ def test_the_reference_names_every_variable() -> None:
 def test_local_ranks_and_devices_are_as_the_reference_says(
     processes: list[Process], ranks: list[str | None], visible: list[str]
 ) -> None:
-    """LOCAL_RANK counts processes, and devices are split apart from it: the table's three rows."""
+    """LOCAL_RANK counts processes; devices are divided separately: the table's three rows."""
     envs = environments(start(devices={"h100": (4, 5, 6, 7)}), job(*processes), PLACE)
     assert [env.get("LOCAL_RANK") for env in envs] == ranks
     assert [env["CUDA_VISIBLE_DEVICES"] for env in envs] == visible
@@ -272,14 +272,14 @@ def test_local_ranks_and_devices_are_as_the_reference_says(
 def test_a_process_that_shares_out_its_devices_itself_has_no_local_rank(
     devices: dict[str, tuple[int, ...]], is_numbered: bool
 ) -> None:
-    """With LOCAL_RANK Lightning waits for processes that nobody starts: world size 2, one here."""
+    """With LOCAL_RANK, Lightning would wait for missing processes: world size 2, one here."""
     env = one(start(devices=devices), job(env={"A": "b"}))
     assert ("LOCAL_RANK" in env) is ("LOCAL_WORLD_SIZE" in env) is is_numbered
     assert env["NODE_RANK"] == env["RANK"] == "0"
 
 
 def test_torchrun_knows_its_gang() -> None:
-    """The defaults of its flags: a node is a host of the gang, with a process for each GPU."""
+    """The defaults of its flags: a node is a host of the gang, with one process per GPU."""
     said = replace(
         start(devices={"h100": (2, 3), "cpu": (0, 1)}, replicas=2, hosts=2), replica=1, host=1
     )
@@ -294,14 +294,14 @@ def test_torchrun_knows_its_gang() -> None:
 
 
 def test_torchrun_waits_for_its_processes_as_long_as_the_job_may_save() -> None:
-    """It kills them itself, 30 s after SIGTERM unless it is told otherwise."""
+    """It kills them itself, by default 30 s after SIGTERM."""
     for grace_s, told in ((300.0, "300"), (0.5, "1"), (0.0, "0")):
         env = one(replace(start(), grace_s=grace_s))
         assert env["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == told
 
 
 def test_torchrun_starts_as_many_processes_as_it_likes_where_no_gpu_is_given() -> None:
-    """One, or what its flags say: chips of a TPU are no GPUs."""
+    """It starts one, or what its flags say: chips of a TPU are not GPUs."""
     for devices in ({}, {"v4": (0, 1, 2, 3)}):
         env = one(start(devices=devices, replicas=2), where=place("h0", "h1"))
         assert "PET_NPROC_PER_NODE" not in env
@@ -309,19 +309,19 @@ def test_torchrun_starts_as_many_processes_as_it_likes_where_no_gpu_is_given() -
 
 
 def test_torchrun_on_one_host_finds_a_port_itself() -> None:
-    """Two of it may run in one job, each on half of its GPUs: one port would be of one of them."""
+    """A job may run two of them, each on half of its GPUs, which cannot share one port."""
     env = one(start(devices={"h100": (0, 1)}))
     assert {name for name in env if name.startswith("PET_")} == {"PET_NPROC_PER_NODE"}
 
 
 def test_processes_that_bastion_started_for_each_device_are_no_nodes() -> None:
-    """Several processes on a host have ranks of their own: a torchrun in each is not meant."""
+    """Several processes on a host have their own ranks: a torchrun in each is not intended."""
     envs = environments(start(), job(Process(["a"]), Process(["b"])), PLACE)
     assert not any(name.startswith("PET_") for env in envs for name in env)
 
 
 def test_other_schedulers_names_mean_what_they_meant() -> None:
-    """On request, each process of a gang sees Clusterfudge's and Blox's variables."""
+    """On request, each process of a gang gets Clusterfudge's and Blox's variables."""
     said = replace(start(devices={"h100": (2, 3)}, replicas=2, replicas_here=1), replica=1)
     halves = [Process([name], resources=Resources(h100=1)) for name in "ab"]
     _, second = environments(
@@ -356,7 +356,7 @@ def test_an_unknown_scheduler_is_refused() -> None:
 
 
 def test_a_container_renumbers_its_devices() -> None:
-    """It sees the GPUs of its host alone, from 0 on, and each process sees its own."""
+    """It sees only the GPUs of its host, from 0 on, and each process sees its own."""
     two = tuple(Process(["true"], resources=Resources(h100=1)) for _ in range(2))
     made = environments(
         start(devices={"h100": (3, 6)}), job(*two), replace(PLACE, in_image=True, home="")

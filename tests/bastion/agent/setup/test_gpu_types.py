@@ -1,4 +1,4 @@
-"""Devices are what their driver calls them, also where a machine has several types."""
+"""Devices have their driver's numbers, even if a machine has several types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bastion.agent.setup.gpu_types import as_driver_counts, gpu_types
     ],
 )
 def test_types_follow_each_other(machine: dict[str, int], types: dict[str, int]) -> None:
-    """A second type of GPU begins where the first ends; a licence is none beside a product."""
+    """A second type of GPU begins where the first ends; a license is not a device."""
     assert gpu_types(machine) == types
 
 
@@ -32,7 +32,7 @@ def test_no_device_is_given_twice() -> None:
 
 
 def test_a_licence_is_no_device() -> None:
-    """A job that asks for one beside its GPUs has these alone: a number that repeats hides all."""
+    """A job that requests one beside its GPUs has only those: a repeated number hides all."""
     assert as_driver_counts({"h200": (4, 5), "matlab": (4,)}, {"h200": 8, "matlab": 8}) == {
         "h200": (4, 5)
     }

@@ -1,4 +1,4 @@
-"""Pulling an image where the engine is not there."""
+"""Pulling an image while the engine is away."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_engine_that_stays_away_is_a_fault_of_its_machine(tmp_path: Path) -> 
 
 
 def test_an_engine_without_room_is_a_fault_of_its_machine(tmp_path: Path) -> None:
-    """The disk of another machine may have room for the image; the engine's words are shown."""
+    """The disk of another machine may have room; the engine's words are shown."""
     fake = FakeEngine(tmp_path / "s", images=set())
     fake.refusal = "write /var/lib/docker/tmp: no space left on device"
     fake.open()

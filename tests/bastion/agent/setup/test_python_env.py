@@ -1,4 +1,4 @@
-"""Python environments: built once, whole or not there, kept while they are used."""
+"""Python environments are built once, are complete or absent, and are kept while used."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ QUICK = ["uv" if UV.exists() else "pip"]
 TOOLS = [*QUICK, pytest.param("pip", marks=pytest.mark.prove)] if UV.exists() else QUICK
 MARK = "test:python"
 BUILD_S = 120.0
-"""Longest build of an environment with one package: seconds, on a machine with nothing to do."""
+"""The longest build of an environment with one package: seconds, on an idle machine."""
 
 
 @pytest.fixture
 def tool(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The tool in the PATH, without a cache or an index."""
+    """Return the tool in the PATH, without a cache or an index."""
     programs = tmp_path / "bin"
     programs.mkdir()
     if request.param == "uv":
@@ -77,13 +77,13 @@ class Code:
 
 @pytest.fixture
 def code(tmp_path: Path) -> Code:
-    """Code that needs one package."""
+    """Return code that needs one package."""
     return Code(tmp_path)
 
 
 @pytest.mark.parametrize("tool", TOOLS, indirect=True)
 def test_an_environment_is_whole_or_missing(code: Code, tool: str) -> None:
-    """The try of a killed builder is deleted; a built environment is found again and read-only."""
+    """A killed builder's remains are deleted; a finished environment is reused and read-only."""
     recipe = recipe_of(PythonEnv(), code.root, code.cache)
     left = recipe.folder / "try-killed"
     (left / "bin").mkdir(parents=True)
@@ -145,7 +145,7 @@ def test_a_build_that_meets_a_full_disk_is_the_machines_fault(code: Code, tool: 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
-    """`uv.lock` is installed without the project beside it, and without resolving anything."""
+    """`uv.lock` is installed without its project, and without resolving anything."""
     (code.root / "pyproject.toml").write_text(
         '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
         f'dependencies = ["greet"]\n[tool.uv]\nno-index = true\nfind-links = ["{code.wheels}"]\n'
@@ -165,7 +165,7 @@ def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_the_version_beside_a_uv_lock_counts_unless_one_is_named(code: Code, tool: str) -> None:
-    """For `.python-version` is uv's own, which would make the environment anew with that."""
+    """`.python-version` is uv's own: uv would rebuild the environment with that version."""
     here = ".".join(map(str, sys.version_info[:2]))
     (code.root / "pyproject.toml").write_text(
         '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
@@ -186,7 +186,7 @@ def test_the_version_beside_a_uv_lock_counts_unless_one_is_named(code: Code, too
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_python_that_uv_cannot_fetch_is_named(code: Code, tool: str) -> None:
-    """Its own words are those of the network."""
+    """Its own error would only mention the network."""
     recipe = recipe_of(PythonEnv(python="3.99"), code.root, code.cache)
     with pytest.raises(BuildError, match=r"for this machine has no Python 3\.99, ended with"):
         build(recipe, mark=MARK, environ=os.environ)
@@ -195,7 +195,7 @@ def test_a_python_that_uv_cannot_fetch_is_named(code: Code, tool: str) -> None:
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_failed_build_is_told_with_its_error_and_cause(code: Code, tool: str) -> None:
-    """The causes below an error of uv's often tell of the network alone."""
+    """The causes below an error of uv's often only mention the network."""
     (code.root / "pyproject.toml").write_text(
         '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
     )
@@ -214,7 +214,7 @@ def test_a_failed_build_is_told_with_its_error_and_cause(code: Code, tool: str) 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_job_imports_the_local_packages_of_its_own_code(code: Code, tool: str) -> None:
-    """Jobs share an environment, and what the members of a workspace need is in it."""
+    """Jobs share an environment, which has what the members of a workspace need."""
     projects = {
         "app": ".",
         "member": "members/member",
@@ -280,14 +280,14 @@ def test_a_lock_that_needs_other_files_is_refused(code: Code, line: str) -> None
     ("name", "advice"), [("poetry.lock", "poetry export"), ("a/environment.yml", "need an image")]
 )
 def test_a_lock_of_another_tool_is_refused_with_what_to_do(name: str, advice: str) -> None:
-    """Pip would take its first line for the name of a package."""
+    """Pip would treat its first line as the name of a package."""
     (problem,) = PythonEnv(name).problems_of(b"[[package]]")
     assert problem.startswith(f"python: {name} is neither a uv.lock nor a requirements file; ")
     assert advice in problem
 
 
 def test_a_lock_that_is_missing_is_named(code: Code) -> None:
-    """A lock file that is not in the code is an error that says so."""
+    """The error says that the lock file is not in the code."""
     with pytest.raises(
         SetUpError, match=r"locks/a\.txt cannot be read from the code: No such file"
     ):
@@ -296,7 +296,7 @@ def test_a_lock_that_is_missing_is_named(code: Code) -> None:
 
 @pytest.mark.parametrize("tool", ["pip"], indirect=True)
 def test_what_a_machine_lacks_is_named(code: Code, tool: str) -> None:
-    """A version that cannot be installed, or a lock that only uv reads, is an error."""
+    """The error names a version that cannot be installed, or a lock that only uv reads."""
     with pytest.raises(SetUpError, match=r"this machine has no Python 3\.99, its agent runs on 3"):
         code.digest(python="3.99")
     (code.root / "uv.lock").touch()
@@ -324,7 +324,7 @@ def test_only_unused_environments_are_deleted(tmp_path: Path) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A machine whose agent runs."""
+    """Run a machine with an agent."""
     made = Machine(tmp_path)
     made.begin()
     try:
@@ -353,13 +353,13 @@ def submit(machine: Machine, code: Code, launch: str = "launch-abc") -> None:
 
 
 def at(nonce: str, job: str = "train-abc") -> HostFact:
-    """One of several hosts."""
+    """Return one of several hosts."""
     return HostFact(project="vision", job=job, attempt=1, nonce=nonce, replica=0, host=0)
 
 
 @pytest.mark.parametrize("tool", QUICK, indirect=True)
 def test_jobs_that_start_together_build_once(tool: str, machine: Machine, code: Code) -> None:
-    """One host builds while the others wait; a later job finds it, and so does the next agent."""
+    """One host builds while others wait; later jobs and the next agent find it."""
     submit(machine, code)
     hosts = [at(f"n{n}") for n in range(5)]
     machine.bucket.instruct(*map(start, hosts))

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes ano
 
 @pytest.fixture
 def open_path() -> Iterator[Path]:
-    """A folder of root's that every user can reach."""
+    """Provide a folder of root's that every user can reach."""
     made = Path(tempfile.mkdtemp())
     made.chmod(0o755)
     yield made
@@ -57,7 +57,7 @@ def world(request: pytest.FixtureRequest, open_path: Path) -> Iterator[RealWorld
 
 
 def test_a_job_runs_as_that_user_alone(world: RealWorld) -> None:
-    """User, group and groups are the requested ones, and no right of root is left."""
+    """User, group and groups are the requested ones, and no permission of root remains."""
     line = "id -u; id -g; id -G; grep CapEff /proc/self/status; umask; pwd"
     world.keeper.start(attempt("a", line, run_as=NOBODY, umask=0o027))
     assert world.ended("a").processes[0].code == 0
@@ -88,7 +88,7 @@ def test_a_job_of_another_user_is_stopped_and_killed(world: RealWorld) -> None:
 
 
 def test_a_clean_up_runs_as_that_user_too(world: RealWorld) -> None:
-    """`on_end` has no more rights than the job."""
+    """`on_end` has no more permissions than the job."""
     world.keeper.start(attempt("a", "exit 0", on_end="id -u", on_end_s=10.0, run_as=NOBODY))
     world.ended("a")
     assert world.log("a").endswith(b"]\n65534\n")
@@ -197,7 +197,7 @@ def test_a_container_runs_as_that_user_and_its_program_does_not() -> None:
 
 
 def test_an_agent_prepares_for_that_user() -> None:
-    """The folders of a host belong to the user before its processes start, as do their names."""
+    """A host's folders belong to the user before its processes start, and so do their names."""
     owners: list[int] = []
 
     def script(process: ProcessStart) -> Script:
@@ -215,7 +215,7 @@ def test_an_agent_prepares_for_that_user() -> None:
 
 
 def test_an_interpreter_that_the_user_cannot_reach_is_named(open_path: Path) -> None:
-    """As one below /root: the job ends with the folder that is closed, before anything starts."""
+    """For one below /root, the error names the closed folder before anything starts."""
     closed, folder = open_path / "closed", open_path / "env"
     (closed / "bin").mkdir(parents=True)
     (closed / "bin" / "python3").touch()
@@ -277,7 +277,7 @@ def test_a_real_agent_runs_jobs_as_that_user(open_path: Path) -> None:
 def test_a_home_stays_open_to_the_jobs_of_an_earlier_agent(
     open_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent that begins again closes none of the folders that lead to theirs."""
+    """An agent that restarts closes none of the folders that lead to theirs."""
     open_home(open_path, NOBODY)
     modes: dict[Path, list[int]] = {}
     real = Path.chmod

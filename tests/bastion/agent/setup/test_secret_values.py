@@ -22,12 +22,12 @@ VALUE = "hf_s3cr3t-token"
 
 
 def value(source: str, folder: Path | None = None) -> str:
-    """The value at `source`, which the machine reads for this project."""
+    """Return the value at `source` that the machine reads for this project."""
     return of_machine(source, folder, (SecretRule(source=source, projects=("vision",)),))
 
 
 def of_machine(source: str, folder: Path | None, listed: tuple[SecretRule, ...]) -> str:
-    """The value at `source` on a machine that reads what is `listed`."""
+    """Return the value at `source` on a machine that reads what is `listed`."""
     settings = AgentSettings(
         machine="m",
         secrets_dir=str(folder or "/nonexistent"),
@@ -49,7 +49,7 @@ def refused(source: str, folder: Path | None = None) -> str:
 
 
 def test_a_file_is_read_without_its_line_end(tmp_path: Path) -> None:
-    """An editor's line end is no part of the value; links within the folder are followed."""
+    """An editor's line end is not part of the value; links within the folder are followed."""
     (tmp_path / "real").write_text(f"{VALUE}\r\n")
     (tmp_path / "vision").mkdir()
     (tmp_path / "vision" / "A").symlink_to("../real")
@@ -92,7 +92,7 @@ def test_no_file_of_another_project_is_read(tmp_path: Path) -> None:
 def test_a_list_is_all_that_a_machine_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a list variables are read for every project; with one, those that it names."""
+    """Without a list, variables are read for every project; with one, only those it names."""
     monkeypatch.setenv("BASTION_SECRET_HF", VALUE)
     assert of_machine("env:HF", tmp_path, ()) == VALUE
     with pytest.raises(SetUpError, match="does not read it for project vision"):
@@ -118,7 +118,7 @@ def test_a_value_that_cannot_be_set_or_masked_is_refused(
 
 
 def test_only_variables_with_the_prefix_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`env:` reaches the variables that are meant for jobs, and none of the agent's own."""
+    """`env:` reaches the variables that are intended for jobs, and none of the agent's own."""
     monkeypatch.setenv("BASTION_SECRET_HF", VALUE)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", VALUE)
     assert value("env:HF") == VALUE
@@ -138,7 +138,7 @@ HF = "projects/acme/secrets/hf"
 
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
-    """Google's secret manager, on loopback."""
+    """Run Google's secret manager on loopback."""
     values = {f"{HF}/versions/latest": VALUE.encode(), f"{HF}/versions/1": b"old-s3cr3t-token"}
     with secret_manager(values) as (url, asked):
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", f"{url}/")
@@ -182,7 +182,7 @@ def test_nonsense_from_google_is_shown_by_its_type_alone(monkeypatch: pytest.Mon
 
 @pytest.fixture
 def amazon() -> Iterator[None]:
-    """Amazon's secret manager, on loopback."""
+    """Run Amazon's secret manager on loopback."""
     with moto_server() as url, credentials():
         os.environ["AWS_ENDPOINT_URL_SECRETS_MANAGER"] = url
         yield

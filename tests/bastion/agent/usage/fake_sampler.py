@@ -1,4 +1,4 @@
-"""A sampler that says what a test wants."""
+"""A sampler that returns what a test wants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is really sampled: a driver's library, a file of devices, and processes of this machine."""
+"""Real samples: from a driver library, a file of devices, and processes of this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def until(found: Callable[[], object]) -> None:
 
 
 def probe_of_nvml(fault: str, *, seconds: float) -> subprocess.CompletedProcess[str]:
-    """What the probe prints with a driver's library that has two GPUs, and how it ends."""
+    """Return the output of the probe with a driver library that has two GPUs, and its end."""
     env = {**os.environ, "PYTHONPATH": f"{FAKE_NVML}:{Path.cwd()}", "FAULT": fault}
     return subprocess.run(
         [sys.executable, "-m", "bastion.agent.usage.probe", "60"],
@@ -55,20 +55,20 @@ def test_gpus_tell_their_use_memory_and_processes() -> None:
 
 
 def test_what_a_gpu_does_not_tell_is_unknown() -> None:
-    """A device that is cut into several has no use of its own; the other has."""
+    """A partitioned device has no use of its own; the other one has."""
     said = probe_of_nvml("mig", seconds=DEADLINE_S)
     assert [each.used for each in devices_of(said.stdout.encode().strip()).each] == [0.4, None]
 
 
 def test_a_driver_that_is_not_loaded_is_nothing_to_ask() -> None:
-    """The probe ends with the code that says so, and is not started again and again."""
+    """The probe ends with the code that says so, and is not restarted repeatedly."""
     assert probe_of_nvml("driver", seconds=DEADLINE_S).returncode == 97
 
 
 def test_a_probe_that_hangs_is_killed_and_costs_its_samples_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A look never waits: after a minute of silence the program is killed, and tried much later."""
+    """A look never waits: after a minute of silence the program is killed, and retried later."""
     monkeypatch.setenv("PYTHONPATH", f"{FAKE_NVML}:{Path.cwd()}")
     monkeypatch.setenv("FAULT", "hangs")
     with probe(file="") as hung:
@@ -97,7 +97,7 @@ def probe(file: str) -> Iterator[DeviceProbe]:
 
 
 def test_a_file_stands_for_devices(tmp_path: Path) -> None:
-    """A test or a demo writes what its devices do; the next line of the probe says it."""
+    """A test or a demo writes the use of its devices; the next line of the probe has it."""
     file = tmp_path / "devices.json"
     file.write_text(json.dumps([{"index": 0, "used": 0.5}, {"index": 1}, "nonsense"]))
     with probe(str(file)) as found:
@@ -108,7 +108,7 @@ def test_a_file_stands_for_devices(tmp_path: Path) -> None:
 
 
 def test_a_line_of_nonsense_has_no_devices() -> None:
-    """What is malformed is left out, wherever it is; nothing raises."""
+    """Malformed entries are left out; nothing raises."""
     for line in (b"", b"{}", b"[1]", b'[{"index":-1}]', b'[{"index":"x"}]', b'[{"index":1e999}]'):
         assert devices_of(line) == Devices()
     (only,) = devices_of(b'[{"index":3,"used":7},{"index":4,"processes":[{"pid":"x"}]}]').each[:1]
@@ -116,7 +116,7 @@ def test_a_line_of_nonsense_has_no_devices() -> None:
 
 
 def test_no_probe_is_started_where_there_can_be_no_device() -> None:
-    """A machine without a driver's files runs no program for devices that it does not have."""
+    """A machine without driver files runs no program for devices that it does not have."""
     found = DeviceProbe()
     found.look(0.0)
     assert (found._program is None) == (not may_have_devices())
@@ -124,7 +124,7 @@ def test_no_probe_is_started_where_there_can_be_no_device() -> None:
 
 
 def test_a_group_is_a_process_with_its_descendants() -> None:
-    """Processor time and memory of a child of a child count; a rate is since the last look."""
+    """CPU time and memory of a child's child count; a rate covers the time since the last look."""
     code = "import subprocess,sys; subprocess.run([sys.executable,'-c',sys.argv[1]])"
     burn = "x=bytearray(64<<20); print(flush=True)\nwhile True: pass"
     main = subprocess.Popen([sys.executable, "-c", code, burn], stdout=subprocess.PIPE)
@@ -157,7 +157,7 @@ def test_a_group_that_has_ended_uses_nothing() -> None:
 
 
 def test_the_machine_itself_is_sampled() -> None:
-    """Cores and memory in use on the whole machine; the first look has no rate."""
+    """Cores and memory in use on the whole machine are sampled; the first look has no rate."""
     sampler = MachineSampler(DeviceProbe())
     first = sampler.sample({}, 0.0)
     assert first.cores == 0.0

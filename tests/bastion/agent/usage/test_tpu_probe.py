@@ -1,4 +1,4 @@
-"""What TPUs tell: through a stand-in for `tpu-info`, and through the package itself."""
+"""What TPUs report: through a replacement for `tpu-info`, and through the package itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAKE = Path(__file__).parent / "fake_tpu"
 
 
 def probe(fault: str) -> tuple[int, Devices]:
-    """How the probe ends on a machine without GPUs, and what it told."""
+    """Return how the probe ends on a machine without GPUs, and its output."""
     path = os.pathsep.join(map(str, (FAKE, Path.cwd())))
     done = subprocess.run(
         [sys.executable, "-m", "bastion.agent.usage.probe", "60"],
@@ -32,7 +32,7 @@ def probe(fault: str) -> tuple[int, Devices]:
 
 
 def test_chips_tell_their_use_by_the_cores_that_the_quota_counts() -> None:
-    """Both cores of a chip of v4 have its use and half of its memory; its process is named."""
+    """Both cores of a v4 chip have its use and half of its memory; its process is named."""
     code, found = probe("")
     assert code == 0
     assert [each.index for each in found.each] == list(range(8))
@@ -44,14 +44,14 @@ def test_chips_tell_their_use_by_the_cores_that_the_quota_counts() -> None:
 
 
 def test_chips_that_nothing_holds_are_idle_and_silent_ones_unknown() -> None:
-    """No program holds a chip: its use is 0. One holds it and tells nothing: it is unknown."""
+    """A chip without a program has use 0; with a program that reports nothing, it is unknown."""
     assert {each.used for each in probe("free")[1].each} == {0.0}
     assert {each.used for each in probe("held")[1].each} == {None}
 
 
 @pytest.mark.parametrize("fault", ["none", "mixed"])
 def test_a_machine_without_chips_is_nothing_to_ask(fault: str) -> None:
-    """The probe ends with the code that says so, and is not started again and again."""
+    """The probe ends with the code that says so, and is not restarted repeatedly."""
     assert probe(fault) == (MISSING, Devices())
 
 

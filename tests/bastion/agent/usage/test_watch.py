@@ -1,4 +1,4 @@
-"""What an agent makes of its samples, on a virtual clock with a scripted keeper and sampler."""
+"""How an agent handles its samples, on a virtual clock with a scripted keeper and sampler."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def machine(
     faults: Callable[[Operation, str], Fault | None] = lambda _operation, _key: None,
     **said: Any,
 ) -> Rig:
-    """A machine on which one host runs on two devices."""
+    """Return a machine on which one host runs on two devices."""
     rig = Rig(lambda _: Script(runs_s=runs_s), settings=SETTINGS, sampler=sampler, faults=faults)
     rig.bucket.spec(job())
     rig.bucket.instruct(start(**{**ON_TWO, **said}))
@@ -53,7 +53,7 @@ def stored(rig: Rig, key: str) -> bytes:
 
 
 def utilisation(rig: Rig) -> Utilisation | None:
-    """What the end of the host says of its use."""
+    """Return what the end of the host says about its use."""
     end = rig.bucket.end()
     assert end is not None
     return end.utilisation
@@ -73,7 +73,7 @@ def idles(rig: Rig) -> list[str]:
 
 
 def test_the_end_says_what_was_used() -> None:
-    """Mean, median, maximum and idle share over both devices; cores and memory of processes."""
+    """Mean, median, maximum and idle fraction over both devices; cores and memory of processes."""
     sampler = FakeSampler(0.9, 0.01, 1.0)
     rig = machine(sampler, runs_s=65)
     rig.pass_s(70, step_s=1.0)
@@ -84,7 +84,7 @@ def test_the_end_says_what_was_used() -> None:
 
 
 def test_a_short_job_costs_no_look() -> None:
-    """A job of some seconds has ended before the first look, and says nothing of its use."""
+    """A job of some seconds has ended before the first look, and reports no use."""
     sampler = FakeSampler(0.9, 0.9)
     rig = machine(sampler, runs_s=5)
     rig.pass_s(8, step_s=1.0)
@@ -93,7 +93,7 @@ def test_a_short_job_costs_no_look() -> None:
 
 
 def test_segments_hold_every_sample_once_and_are_few() -> None:
-    """An hour is in a few objects, longer as the run gets longer, without a gap or an overlap."""
+    """An hour is in a few objects, longer ones as the run gets longer, without gap or overlap."""
     rig = machine(FakeSampler(0.5, 0.25))
     rig.pass_s(3600, step_s=2.0)
     rig.bucket.instruct(stop())
@@ -108,7 +108,7 @@ def test_segments_hold_every_sample_once_and_are_few() -> None:
 
 
 def test_a_killed_agent_loses_at_most_the_samples_in_no_segment() -> None:
-    """The next agent goes on with the summary, the devices and the number that come next."""
+    """The next agent continues with the summary, the devices and the next number."""
     sampler = FakeSampler(0.8, 0.8)
     rig = machine(sampler)
     rig.pass_s(130, step_s=1.0)
@@ -136,7 +136,7 @@ def test_a_number_that_is_taken_is_passed_over() -> None:
 
 
 def test_a_sampler_that_fails_costs_its_samples_alone() -> None:
-    """The job runs and ends as ever; the agent says once what fails."""
+    """The job runs and ends as usual; the agent reports the failure once."""
     sampler = FakeSampler(0.5)
     sampler.error = BastionError("the driver is gone")
     rig = machine(sampler, runs_s=100)
@@ -147,7 +147,7 @@ def test_a_sampler_that_fails_costs_its_samples_alone() -> None:
 
 
 def test_a_keeper_that_does_not_answer_a_look_is_connected_to_again() -> None:
-    """A connection that is over serves no later look either: the agent makes another one."""
+    """A broken connection serves no later look either: the agent opens another one."""
     sampler = FakeSampler(0.5)
     sampler.error = KeeperGoneError("no answer from the keeper")
     rig = machine(sampler, runs_s=100)
@@ -176,7 +176,7 @@ def test_a_store_that_is_away_delays_samples_and_no_end() -> None:
 
 
 def test_the_use_of_the_machine_is_one_object() -> None:
-    """It is replaced, once a minute on a cloud, and names the job, its devices and what it uses."""
+    """It is replaced, once per minute on a cloud, and names the job, its devices and its use."""
     written = []
 
     def faults(operation: str, key: str) -> None:
@@ -194,7 +194,7 @@ def test_the_use_of_the_machine_is_one_object() -> None:
 
 
 def test_the_object_is_replaced_after_a_restart() -> None:
-    """A restarted agent does not know the version that it wrote, and replaces it all the same."""
+    """A restarted agent does not know the version that it wrote, and still replaces it."""
     sampler = FakeSampler(0.5, 0.25)
     rig = machine(sampler)
     rig.pass_s(80, step_s=1.0)
@@ -264,7 +264,7 @@ def test_a_driver_that_falls_silent_frees_no_device() -> None:
 
 
 def test_a_pool_may_share_its_devices_with_others() -> None:
-    """Where the pool does not ask for it, others' processes are shown, and decide nothing."""
+    """If the pool does not request it, others' processes are shown, but have no effect."""
     sampler = FakeSampler(0.5, 0.25)
     sampler.processes = (DeviceProcess(pid=7, device=1, user="eve"),)
     rig = machine(sampler)
@@ -273,7 +273,7 @@ def test_a_pool_may_share_its_devices_with_others() -> None:
 
 
 def test_devices_that_stay_idle_are_told_once_and_when_they_are_used_again() -> None:
-    """One report when the pool's time is over, one when the devices are used again."""
+    """There is one report when the pool's time is over, one when the devices are used again."""
     sampler = FakeSampler(0.01, 0.0)
     rig = machine(sampler, idle_warning_s=600.0)
     rig.pass_s(580, step_s=2.0)
@@ -287,14 +287,14 @@ def test_devices_that_stay_idle_are_told_once_and_when_they_are_used_again() -> 
 
 
 def test_one_used_device_is_enough() -> None:
-    """A host whose other devices idle is not told of: it works."""
+    """A host whose other devices are idle is not reported: it works."""
     rig = machine(FakeSampler(0.9, 0.0), idle_warning_s=600.0)
     rig.pass_s(1000, step_s=2.0)
     assert idles(rig) == []
 
 
 def test_unknown_use_is_no_idleness() -> None:
-    """Devices that do not tell of their use, or that are not seen, are not reported."""
+    """Devices without a reported use, or that are not seen, are not reported as idle."""
     for sampler in (FakeSampler(None, None), FakeSampler()):
         rig = machine(sampler, idle_warning_s=600.0)
         rig.pass_s(1000, step_s=2.0)
@@ -302,7 +302,7 @@ def test_unknown_use_is_no_idleness() -> None:
 
 
 def test_an_idle_job_is_stopped_only_where_that_is_asked() -> None:
-    """It ends as one that hung, and its end says that its devices were idle."""
+    """It ends as hung, and its end says that its devices were idle."""
     rig = machine(FakeSampler(0.0, 0.0), idle_warning_s=600.0, stops_idle=True)
     rig.pass_s(700, step_s=2.0)
     end = rig.bucket.end()
@@ -312,7 +312,7 @@ def test_an_idle_job_is_stopped_only_where_that_is_asked() -> None:
 
 @pytest.mark.parametrize("runs", [True, False])
 def test_an_idle_machine_without_devices_writes_nothing(runs: bool) -> None:
-    """A machine that has nothing to show costs the bucket no write; one that had it, one more."""
+    """A machine without data costs the bucket no write; one that had some costs one more."""
     rig = Rig(settings=SETTINGS, sampler=FakeSampler())
     if runs:
         rig = machine(FakeSampler(), runs_s=20)

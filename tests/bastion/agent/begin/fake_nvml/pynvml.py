@@ -1,4 +1,4 @@
-"""A driver's library with two GPUs: `FAULT` says what is wrong with the second."""
+"""A driver library with two GPUs: `FAULT` says what is wrong with the second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FAULT = os.environ.get("FAULT", "")
 
 
 class NVMLError(Exception):
-    """What the library raises."""
+    """The error that the library raises."""
 
 
 class NVMLError_LibraryNotFound(NVMLError):  # noqa: N801, N818 - the name is NVIDIA's
@@ -19,7 +19,7 @@ class NVMLError_LibraryNotFound(NVMLError):  # noqa: N801, N818 - the name is NV
 
 
 class NVMLError_Timeout(NVMLError):  # noqa: N801, N818 - the name is NVIDIA's
-    """No event came in time."""
+    """No event arrived in time."""
 
 
 def _is(fault: str, handle: int) -> bool:

@@ -1,4 +1,4 @@
-"""The watchdog of the real keeper: what counts as a sign of life, and what it writes of a hang."""
+"""The watchdog of the real keeper: what counts as a sign of life, and its report of a hang."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def world(tmp_path: Path) -> Iterator[RealWorld]:
 
 
 def rule(*signs: str, timeout_s: float = 0.5, devices: tuple[int, ...] = ()) -> IdleRule:
-    """A rule that ends an attempt without one of `signs`."""
+    """Return a rule that ends an attempt without one of `signs`."""
     return IdleRule(timeout_s=timeout_s, signs=signs, devices=devices)
 
 
@@ -36,7 +36,7 @@ def stop(world: RealWorld, key: str) -> ExitRecord:
 
 
 def program(folder: Path, name: str, *lines: str) -> None:
-    """A program of that name in `folder`."""
+    """Write a program of that name in `folder`."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text("\n".join(("#!/bin/sh", *lines, "")))
@@ -49,7 +49,7 @@ def looked(path: Path, times: int) -> bool:
 
 
 def test_work_of_processors_is_a_sign_of_life(world: RealWorld) -> None:
-    """A silent job that computes runs on; the same job is hung where only output counts."""
+    """A silent job that computes continues; the same job is hung if only output counts."""
     world.keeper.start(attempt("calm", SLEEPS, idle=rule("output", "processor")))
     lives = rule("output", "processor", timeout_s=1.5)
     world.keeper.start(attempt("busy", BUSY, idle=lives))
@@ -85,7 +85,7 @@ def test_an_nvidia_smi_that_hangs_blocks_nothing(world: RealWorld, tmp_path: Pat
 
 
 def test_where_no_device_can_be_seen_output_decides(world: RealWorld) -> None:
-    """Without nvidia-smi that sign is left out; where it is the only one, there is no watch."""
+    """Without nvidia-smi that sign is left out; if it is the only one, there is no watch."""
     world.keeper.start(attempt("blind", SLEEPS, idle=rule("devices", devices=(0,), timeout_s=0.1)))
     world.keeper.start(attempt("a", SLEEPS, idle=rule("output", "devices", devices=(0,))))
     assert world.ended("a").idle == "no output for 0.5 s"
@@ -93,7 +93,7 @@ def test_where_no_device_can_be_seen_output_decides(world: RealWorld) -> None:
 
 
 def test_stacks_of_every_process_are_in_the_log(world: RealWorld) -> None:
-    """Of each process, its children's too: command, state, threads and where they wait."""
+    """For each process and its children: command, state, threads and where they wait."""
     line = "echo up; sh -c 'sleep 1001; :' & exec sleep 1002"
     world.keeper.start(attempt("a", line, SLEEPS, idle=rule("output")))
     world.ended("a")
@@ -135,7 +135,7 @@ def test_python_stacks_come_from_py_spy(world: RealWorld, tmp_path: Path) -> Non
 
 
 def test_a_dumped_attempt_is_stopped_all_the_same(world: RealWorld) -> None:
-    """A hung process that ignores the notice is killed after its grace, with all it started."""
+    """A hung process that ignores the notice is killed after its grace period, with its tree."""
     line = "trap '' TERM; echo up; setsid sleep 1000 & while :; do sleep 1000; done"
     world.keeper.start(attempt("a", line, idle=rule("output"), grace_s=0.2))
     record = world.ended("a")
@@ -153,5 +153,5 @@ def test_unknown_utilisation_is_no_use() -> None:
     [(1800.0, "30 min"), (7200.0, "2 h"), (90.0, "90 s"), (0.5, "0.5 s"), (60.0, "1 min")],
 )
 def test_times_are_formatted_for_people(seconds: float, text: str) -> None:
-    """In the largest unit that divides them."""
+    """They are in the largest unit that divides them."""
     assert span(seconds) == text

@@ -29,7 +29,7 @@ def disk_of(size_bytes: int) -> Iterator[None]:
 
 
 def test_everything_fits(tmp_path: Path) -> None:
-    """Below the limit the file is what was written, and nothing was dropped."""
+    """Below the limit, the file is what was written, and nothing was dropped."""
     spool = Spool(str(tmp_path / "p0.log"), limit_bytes=1 << 20)
     spool.put(b"one", 0.0)
     spool.put(b"two", 0.0)
@@ -68,7 +68,7 @@ def test_every_byte_is_counted(pieces: list[int], limit_bytes: int) -> None:
 
 
 def test_a_full_disk_is_a_visible_gap(tmp_path: Path) -> None:
-    """While the disk is full bytes are held, then counted; with room again the log continues."""
+    """While the disk is full, bytes are held, then counted; with room again the log continues."""
     spool = Spool(str(tmp_path / "p0.log"), limit_bytes=1 << 20)
     spool.put(b"a" * 1000, 0.0)
     with disk_of(1500):

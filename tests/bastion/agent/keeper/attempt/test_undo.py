@@ -1,4 +1,4 @@
-"""An attempt that has more than processes is over when that is undone, and not before."""
+"""An attempt that created more than processes is over only when that is undone."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def world(tmp_path: Path) -> Iterator[RealWorld]:
 
 
 def undoable(folder: Path, line: str) -> AttemptStart:
-    """An attempt that has made something, which can be undone once `may` exists."""
+    """Return an attempt that has created something, which can be undone once `may` exists."""
     (folder / "made").touch()
     undo = (sys.executable, "-I", "-S", "-c", UNDO, str(folder))
     return replace(attempt(KEY, line), undo=undo)
 
 
 def tries(folder: Path) -> int:
-    """How often the command was run."""
+    """Return how often the command was run."""
     tried = folder / "tried"
     return tried.stat().st_size if tried.exists() else 0
 
@@ -61,7 +61,7 @@ def test_an_end_waits_for_the_undo(world: RealWorld, tmp_path: Path) -> None:
 
 
 def test_nothing_is_undone_while_a_process_lives(world: RealWorld, tmp_path: Path) -> None:
-    """The command runs after the last process is dead, one that ignores SIGTERM too."""
+    """The command runs after the last process is dead, even one that ignores SIGTERM."""
     (tmp_path / "may").touch()
     world.keeper.start(undoable(tmp_path, IGNORES))
     world.wrote(KEY, 3)

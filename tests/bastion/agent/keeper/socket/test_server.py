@@ -36,7 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealWorld]:
 
 @pytest.fixture
 def raw(world: RealWorld) -> Iterator[socket.socket]:
-    """A bare connection."""
+    """Open a bare connection."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10.0)
         connection.connect(str(world.home / "keeper" / "socket"))
@@ -102,7 +102,7 @@ def test_nonsense_is_answered(world: RealWorld, raw: socket.socket, line: bytes)
 def test_a_malformed_start_starts_nothing(
     world: RealWorld, raw: socket.socket, change: dict[str, object]
 ) -> None:
-    """Each wrong field is refused by name or value, and nothing is journalled."""
+    """Each wrong field is refused by name or value, and nothing is written to the journal."""
     said = answer(raw, json.dumps({**GOOD, **change}).encode())
     assert said["error"] == "refused"
     assert "\n" not in said["message"]
@@ -110,7 +110,7 @@ def test_a_malformed_start_starts_nothing(
 
 
 def test_a_request_in_pieces_is_one(world: RealWorld, raw: socket.socket) -> None:
-    """A request may come byte by byte, and several may come at once."""
+    """A request may arrive byte by byte, and several may arrive together."""
     for byte in b'{"id":1,"do":"ping"}':
         raw.sendall(bytes((byte,)))
     assert answer(raw, b"")["id"] == 1
@@ -152,7 +152,7 @@ def test_a_start_that_is_too_long_costs_no_connection(world: RealWorld) -> None:
 
 
 def test_a_start_without_a_reader_is_a_start(world: RealWorld) -> None:
-    """A start whose connection closes before the answer is a start all the same."""
+    """A start whose connection closes before the answer still counts."""
     with socket.socket(socket.AF_UNIX) as brief:
         brief.connect(str(world.home / "keeper" / "socket"))
         brief.sendall(json.dumps({**GOOD, "key": "brief"}).encode() + b"\n")

@@ -18,17 +18,17 @@ class TpuChip(enum.Enum):
 
 
 def get_local_chips() -> tuple[TpuChip | None, int]:
-    """The chips that are there."""
+    """Return the existing chips."""
     if os.environ["FAULT"] == "mixed":
         raise AssertionError("Expected one chip type")
     return (None, 0) if os.environ["FAULT"] == "none" else (TpuChip.V4, 4)
 
 
 def chip_path(chip_type: TpuChip, index: int) -> str:
-    """The file of a chip."""
+    """Return the file of a chip."""
     return f"/dev/accel{index}"
 
 
 def get_chip_owners() -> dict[str, int]:
-    """The process on each chip."""
+    """Return the process on each chip."""
     return {} if os.environ["FAULT"] == "free" else {"/dev/accel0": os.getpid()}

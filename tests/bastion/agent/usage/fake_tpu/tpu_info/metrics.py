@@ -7,7 +7,7 @@ from tpu_info import device
 
 
 class Usage(typing.NamedTuple):
-    """Of one chip."""
+    """The usage of one chip."""
 
     device_id: int
     memory_usage: int
@@ -16,7 +16,7 @@ class Usage(typing.NamedTuple):
 
 
 def get_chip_usage(chip_type: device.TpuChip, addr: str = "localhost:8431") -> list[Usage]:
-    """The usage of each chip."""
+    """Return the usage of each chip."""
     if os.environ["FAULT"] != "":
         raise RuntimeError("Libtpu metrics unavailable")
     return [Usage(i, i << 30, 32 << 30, 10.0 * i) for i in range(4)]
