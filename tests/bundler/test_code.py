@@ -1,4 +1,4 @@
-"""What users write about code is checked at once, and what is stored says exactly one thing."""
+"""User input about code is checked immediately, and stored forms are unambiguous."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FULL = "0123456789" * 4
     ],
 )
 def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
-    """Every form of the guide is accepted, and equal ones are equal and hashable."""
+    """Every form in the guide is accepted, and equal ones are equal and hashable."""
     assert make() == make()
     assert len({make(), make()}) == 1
 
@@ -77,14 +77,14 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
     ],
 )
 def test_what_is_wrong_is_said(make: Callable[[], object], said: str) -> None:
-    """Each mistake names its field, the value and what is allowed."""
+    """Each error names its field, the value and what is allowed."""
     with pytest.raises(InvalidCodeError) as caught:
         make()
     assert said in caught.value.message
 
 
 def test_all_problems_are_told_at_once() -> None:
-    """Three mistakes are three problems of one error."""
+    """Three errors are three problems of one exception."""
     with pytest.raises(InvalidCodeError) as caught:
         GitRepo("ftp://h/x", branch="a b", commit="z")
     assert [problem.split(":")[0] for problem in caught.value.problems] == [
@@ -117,7 +117,7 @@ def test_users_of_ssh_urls_are_no_secret() -> None:
     ],
 )
 def test_stored_forms_survive_and_refuse_strangers(ref: CodeRef) -> None:
-    """A stored form is told by its kind, read back equal, and refuses undeclared fields."""
+    """A stored form is recognized by its kind, read back equal, and refuses unknown fields."""
     adapter: TypeAdapter[CodeRef] = TypeAdapter(Annotated[CodeRef, Field(discriminator="kind")])
     stored = adapter.dump_python(ref)
     assert adapter.validate_json(adapter.dump_json(ref)) == ref
@@ -179,14 +179,14 @@ def test_options_of_every_type(bundler_type: str, specs: list[str], code: object
     ],
 )  # fmt: skip
 def test_options_that_are_wrong(bundler_type: str, specs: list[str], said: str) -> None:
-    """Unknown words get the nearest known one, and nothing is guessed."""
+    """For an unknown word, the error has the nearest known one, and nothing is guessed."""
     with pytest.raises(InvalidCodeError) as caught:
         parse_options(bundler_type, specs)
     assert said in caught.value.message
 
 
 def test_option_problems_come_together() -> None:
-    """A typo and a bad value are told in one error."""
+    """A typo and a bad value are reported in one error."""
     with pytest.raises(InvalidCodeError) as caught:
         parse_options("local", ["rot=x", "max_size=huge"])
     assert len(caught.value.problems) == 2
@@ -197,7 +197,7 @@ def test_option_problems_come_together() -> None:
     [("4096", 4096), (7, 7), ("1.5GB", 1_500_000_000), ("2 MiB", 2**21), ("1b", 1)],
 )
 def test_sizes_are_read(text: int | str, size_bytes: int) -> None:
-    """Binary and decimal units are different, and both known."""
+    """Binary and decimal units are different, and both are known."""
     assert parse_size(text) == size_bytes
 
 
@@ -222,7 +222,7 @@ def test_sizes_are_shown() -> None:
     ],
 )  # fmt: skip
 def test_a_table_of_a_spec_file_is_told_by_its_fields(table: dict[str, object], code: Code) -> None:
-    """What a user writes as a table is read as the one kind that has those fields."""
+    """A user's table is read as the only kind that has those fields."""
     adapter: TypeAdapter[Code] = TypeAdapter(Code)
     assert adapter.validate_python(table) == code
 
@@ -235,14 +235,14 @@ def test_a_table_with_unknown_fields_is_refused() -> None:
 
 
 def test_long_text_is_redacted_at_once() -> None:
-    """Megabytes of letters, of schemes and of almost credentials take as long as they are long."""
+    """Megabytes of letters, schemes and almost-credentials take linear time."""
     for text in ("a" * 2_000_000, "https://" * 250_000, "https://" + "a:" * 1_000_000):
         assert redacted(text) == text
     assert redacted("https://u:p@ss@host/x") == "https://***@host/x"
 
 
 def test_an_address_has_a_length() -> None:
-    """An address longer than servers take is refused by its length, without being shown."""
+    """An address longer than servers accept is refused by its length, without being shown."""
     (problem,) = url_problems("https://" + "a" * 300_000)
     assert "300008 characters" in problem
     assert len(problem) < 100
@@ -278,7 +278,7 @@ def test_an_address_has_a_length() -> None:
 def test_a_misfit_argument_is_told_with_what_was_meant(
     make: Callable[[], object], told: str, hint: str
 ) -> None:
-    """Words of other systems, what is missing, and what is allowed where nothing is meant."""
+    """The error covers words of other systems, missing words, and otherwise what is allowed."""
     with pytest.raises(InvalidCodeError) as caught:
         make()
     assert (str(caught.value), caught.value.hint) == (told, hint)

@@ -1,4 +1,4 @@
-"""The errors of the bundler are errors as all that users meet."""
+"""The errors of the bundler behave like all errors that users meet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bundler.errors import BuildError, BundleError, ChangedError, InvalidCodeErr
     ],
 )
 def test_an_error_reaches_another_process_whole(error: BundleError) -> None:
-    """One `except BastionError` catches it there, with all that it has."""
+    """One `except BastionError` catches it there, with all its attributes."""
     there = pickle.loads(pickle.dumps(error))
     assert isinstance(there, BastionError)
     assert (type(there), str(there), there.hint) == (type(error), str(error), error.hint)

@@ -41,7 +41,7 @@ fetch(sys.argv[1], Hangs(Path(sys.argv[2])), Path(sys.argv[3]), lanes=1)
 
 
 def stored(work: Path, store: MemoryBlobs | FolderBlobs, name: str = "a") -> str:
-    """The digest of a small bundle, which has two packs."""
+    """Return the digest of a small bundle, which has two packs."""
     top = trees.write(work / f"top-{name}", {f"{name}.py": name, "run.sh": "#!"})
     (top / "run.sh").chmod(0o755)
     bundle(LocalDir(str(top)), store, start=top, caches=work / "caches")
@@ -50,7 +50,7 @@ def stored(work: Path, store: MemoryBlobs | FolderBlobs, name: str = "a") -> str
 
 
 def test_a_tree_is_fetched_once(tmp_path: Path) -> None:
-    """What the machine has is not read from the store again."""
+    """A tree on the machine is not read from the store again."""
     store = MemoryBlobs()
     digest = stored(tmp_path, store)
     first = fetch(digest, store, tmp_path / "cache")
@@ -78,7 +78,7 @@ def test_damaged_packs_are_refused(tmp_path: Path, harm: str) -> None:
 
 
 def test_a_fetcher_killed_half_way_harms_no_other(tmp_path: Path) -> None:
-    """After kill -9 in the middle there is no tree, and the next fetch makes a whole one."""
+    """After kill -9 in the middle there is no tree, and the next fetch makes a complete one."""
     store = FolderBlobs(tmp_path / "store")
     (tmp_path / "store").mkdir()
     digest, cache = stored(tmp_path, store), tmp_path / "cache"
@@ -99,7 +99,7 @@ def test_a_fetcher_killed_half_way_harms_no_other(tmp_path: Path) -> None:
 
 
 def test_many_fetchers_share_one_fetch(tmp_path: Path) -> None:
-    """Of many that want one tree at once, one reads the store and all get the tree."""
+    """Of many that want one tree together, one reads the store and all get the tree."""
     reads: list[str] = []
 
     class Counting(MemoryBlobs):
@@ -122,7 +122,7 @@ def test_many_fetchers_share_one_fetch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["none", "bytes", "mode", "gone", "link"])
 def test_a_tree_of_an_earlier_boot_is_checked(tmp_path: Path, harm: str) -> None:
-    """A tree written before the machine last started is used if whole, else fetched again."""
+    """A tree written before the last boot is used if complete, else fetched again."""
     store = MemoryBlobs()
     digest = stored(tmp_path, store)
     tree = fetch(digest, store, tmp_path / "cache")
@@ -145,7 +145,7 @@ def test_a_tree_of_an_earlier_boot_is_checked(tmp_path: Path, harm: str) -> None
 
 
 def test_the_longest_unused_is_evicted_first(tmp_path: Path) -> None:
-    """The cache shrinks to its limit by what was unused longest, and keeps what is in use."""
+    """The cache shrinks to its limit by the longest unused, and keeps what is in use."""
     store, cache = MemoryBlobs(), tmp_path / "cache"
     digests = [stored(tmp_path, store, name) for name in "abc"]
     for age, digest in enumerate(digests):
@@ -165,7 +165,7 @@ def test_the_longest_unused_is_evicted_first(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_digest_is_refused(tmp_path: Path) -> None:
-    """A digest becomes part of a path, so nothing else is taken for one."""
+    """A digest becomes part of a path, so nothing else is accepted."""
     with pytest.raises(BundleError, match="is not a digest, which"):
         fetch("../../etc", MemoryBlobs(), tmp_path)
 
@@ -186,7 +186,7 @@ def test_a_job_owns_its_working_directory(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no second file system here")
 def test_a_copy_may_go_to_another_disk(tmp_path: Path) -> None:
-    """Where blocks cannot be shared, bytes are copied."""
+    """If blocks cannot be shared, bytes are copied."""
     tree = trees.write(tmp_path / "tree", {"big": os.urandom(3_000_000), "d/e/": ""})
     with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
         checkout(tree, Path(other) / "job")
@@ -194,7 +194,7 @@ def test_a_copy_may_go_to_another_disk(tmp_path: Path) -> None:
 
 
 def test_a_working_directory_in_use_is_refused(tmp_path: Path) -> None:
-    """A job never gets a directory that has something in it; an empty one, or debris, is fine."""
+    """A job never gets a directory with contents; an empty one, or debris, is fine."""
     store = MemoryBlobs()
     tree = fetch(stored(tmp_path, store), store, tmp_path / "cache")
     trees.write(tmp_path, {"used/x": "mine", ".new-empty/half": "of a killed one", "empty/": ""})

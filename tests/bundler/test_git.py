@@ -1,4 +1,4 @@
-"""Commits are resolved when submitted and cloned when run, against git's own servers."""
+"""Commits are resolved at submission and cloned at the start, with git's own servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACCESS = Access(timeout_s=60)
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with two commits on `main`, one on `side`, and a signed-style tag."""
+    """Return a repository with two commits on `main`, one on `side`, and a signed-style tag."""
     top = tmp_path / "repo"
     commit(top, {"a.py": "1"})
     git(top, "tag", "-a", "v1", "-m", "one")
@@ -40,7 +40,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["file", "http", "old http"])
 def url(request: pytest.FixtureRequest, repository: Path) -> Iterator[str]:
-    """The repository's url, by each road that needs no key."""
+    """Provide the repository's url for each transport that needs no key."""
     if request.param == "file":
         yield f"file://{repository}"
     else:
@@ -61,7 +61,7 @@ def test_branches_tags_and_commits_become_full_commits(url: str, repository: Pat
 
 
 def test_what_does_not_exist_is_told(url: str) -> None:
-    """A missing branch, short commit and full commit are told, each by name."""
+    """A missing branch, short commit and full commit are each reported by name."""
     with pytest.raises(BundleError, match="no branch or tag 'mian'") as caught:
         resolve(GitRepo(url, branch="mian"), access=ACCESS)
     assert caught.value.hint == "did you mean main?"
@@ -81,7 +81,7 @@ def test_a_commit_of_another_branch_is_refused(url: str, repository: Path) -> No
 
 
 def test_any_commit_is_cloned(url: str, repository: Path, tmp_path: Path) -> None:
-    """A commit that is no tip is checked out whole and at exactly that commit."""
+    """A commit that is not a tip is checked out exactly and completely."""
     first = git(repository, "rev-parse", "main~1")
     clone(GitRef(url=url, commit=first), tmp_path / "job", access=ACCESS)
     assert (tmp_path / "job/a.py").read_text() == "1"
@@ -90,7 +90,7 @@ def test_any_commit_is_cloned(url: str, repository: Path, tmp_path: Path) -> Non
 
 
 def test_a_commit_that_is_gone_is_told(url: str, tmp_path: Path) -> None:
-    """A commit that was there at submission and is not now is an error, and leaves nothing."""
+    """A commit that has disappeared since submission is an error, and leaves nothing."""
     with pytest.raises(BundleError, match="has the branch been rewritten") as caught:
         try:
             clone(GitRef(url=url, commit="1" * 40), tmp_path / "job", access=ACCESS)
@@ -101,7 +101,7 @@ def test_a_commit_that_is_gone_is_told(url: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_in_use_is_refused(url: str, repository: Path, tmp_path: Path) -> None:
-    """A clone never lands on existing files; debris of a killed one is replaced."""
+    """A clone never writes to existing files; debris of a killed one is replaced."""
     ref = GitRef(url=url, commit=git(repository, "rev-parse", "main"))
     trees.write(tmp_path, {"used/x": "", ".new-job/half": ""})
     with pytest.raises(BundleError, match="not an empty folder"):
@@ -111,7 +111,7 @@ def test_a_directory_in_use_is_refused(url: str, repository: Path, tmp_path: Pat
 
 
 def test_a_commit_is_cloned_once(repository: Path, tmp_path: Path) -> None:
-    """A machine that has a commit does not ask for it again; with submodules it is another tree."""
+    """A machine does not fetch a commit again; with submodules, it is another tree."""
     full = git(repository, "rev-parse", "main")
     ref = GitRef(url=f"file://{repository}", commit=full)
     first = fetch_commit(ref, tmp_path / "cache", access=ACCESS)
@@ -141,7 +141,7 @@ def test_submodules_come_when_asked_for(repository: Path, tmp_path: Path) -> Non
     reason="git-lfs is not installed (apt-get install git-lfs)",
 )
 def test_large_files_come_when_asked_for(repository: Path, tmp_path: Path) -> None:
-    """Large files are pointers without `lfs=True`, and themselves with it."""
+    """Large files are pointers without `lfs=True`, and complete with it."""
     git(repository, "lfs", "install", "--local")
     full = commit(repository, {".gitattributes": "*.bin filter=lfs -text\n", "w.bin": b"weights"})
     url = f"file://{repository}"
@@ -152,13 +152,13 @@ def test_large_files_come_when_asked_for(repository: Path, tmp_path: Path) -> No
 
 
 def test_a_repository_that_wants_a_login_is_told(tmp_path: Path) -> None:
-    """No user is asked for a password: it is an error with a way out."""
-    with served_by_http(tmp_path) as base, pytest.raises(BundleError, match="requires a login"):
+    """No password prompt appears: it is an error with a solution."""
+    with served_by_http(tmp_path) as base, pytest.raises(BundleError, match="wants a login"):
         resolve(GitRepo(f"{base}/private/x.git"), access=ACCESS)
 
 
 def test_an_unreachable_host_is_told() -> None:
-    """A refused connection is an error that says trying again may help."""
+    """A refused connection is an error that suggests another try."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -167,7 +167,7 @@ def test_an_unreachable_host_is_told() -> None:
 
 
 def test_a_host_that_says_nothing_is_given_up() -> None:
-    """Every call has a deadline, and what it started is ended with it."""
+    """Every call has a deadline, and its processes end with it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         before = threading.active_count()
@@ -177,7 +177,7 @@ def test_a_host_that_says_nothing_is_given_up() -> None:
 
 
 def test_missing_key_files_are_told(repository: Path, tmp_path: Path) -> None:
-    """A key or known_hosts file that is not there is named, where it would be needed, at once."""
+    """A missing key or known_hosts file is named immediately, where it would be needed."""
     for name in ("key_file", "known_hosts_file"):
         access = Access(**{name: tmp_path / "none"})  # type: ignore[arg-type]
         for url in ("git@example.org:x.git", "ssh://example.org/x.git"):
@@ -211,7 +211,7 @@ def test_the_difference_is_recorded(repository: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_repository_of_another_user_is_told(repository: Path) -> None:
-    """As in a container: what is missing from the record of a launch is said, and what to do."""
+    """As in a container: the launch's record is incomplete, and a message says what to do."""
     os.chown(repository, 65534, 65534)
     with pytest.raises(BundleError, match="is another user's, which git does not trust") as caught:
         dirty_diff(repository)
@@ -219,7 +219,7 @@ def test_a_repository_of_another_user_is_told(repository: Path) -> None:
 
 
 def test_trees_without_git_and_without_commits(tmp_path: Path) -> None:
-    """No repository is no record; one before its first commit differs from nothing."""
+    """Without a repository there is no record; one without a commit has no difference."""
     assert dirty_diff(tmp_path) is None
     git(tmp_path, "init", "-q")
     trees.write(tmp_path, {"a": "x"})

@@ -25,23 +25,23 @@ _X = hashlib.sha256(b"x").hexdigest()
 
 
 def file(path: str) -> list[object]:
-    """A row for a file of one byte."""
+    """Return a row for a file of one byte."""
     return [path, "file", False, "", 1, _X, [0]]
 
 
 def link(path: str, target: str) -> list[object]:
-    """A row for a link."""
+    """Return a row for a link."""
     return [path, "link", False, target, 0, "", []]
 
 
 def stored(rows: list[list[object]], **fields: object) -> bytes:
-    """The bytes of a manifest with these rows."""
+    """Return the bytes of a manifest with these rows."""
     whole = {"schema": 1, "base": "", "removed": [], "packs": ["0" * 64], "entries": rows, **fields}
     return zlib.compress(json.dumps(whole).encode())
 
 
 def named_right(rows: list[list[object]]) -> str:
-    """The digest that a hostile uploader would compute for `rows`."""
+    """Return the digest that a hostile uploader would compute for `rows`."""
     text = json.dumps([row[:6] for row in rows], separators=(",", ":"))
     return hashlib.sha256(b"bastion-tree 1\n" + text.encode()).hexdigest()
 
@@ -81,7 +81,7 @@ def named_right(rows: list[list[object]]) -> str:
     ],
 )
 def test_manifests_that_reach_outside_or_contradict_themselves(rows: list[list[object]]) -> None:
-    """A manifest with a wrong digest, path, link or type is refused, even when named right."""
+    """A manifest with a wrong digest, path, link or type is refused, even with a correct name."""
     store = MemoryBlobs()
     digest = named_right(rows)
     store.objects[f"manifests/{digest}"] = stored(rows)
@@ -108,7 +108,7 @@ def test_manifests_that_reach_outside_or_contradict_themselves(rows: list[list[o
     ],
 )
 def test_manifests_that_are_none(data: bytes) -> None:
-    """Bytes that are no manifest of this tree are an error of ours, never another's."""
+    """Bytes that are no manifest of this tree are our error, never another exception."""
     store = MemoryBlobs()
     digest = named_right([file("a")])
     store.objects[f"manifests/{digest}"] = data
@@ -117,7 +117,7 @@ def test_manifests_that_are_none(data: bytes) -> None:
 
 
 def test_a_base_has_no_base() -> None:
-    """Manifests are not chained: a base that has a base is refused, so reading always ends."""
+    """Manifests are not chained: a base with a base is refused, so reading always ends."""
     store = MemoryBlobs()
     rows = [file("a")]
     digest = named_right(rows)
@@ -127,7 +127,7 @@ def test_a_base_has_no_base() -> None:
 
 
 def test_a_right_manifest_is_read() -> None:
-    """The rows that the cases above spoil are fine as they are."""
+    """The rows that the cases above spoil are valid originally."""
     store = MemoryBlobs()
     rows = [file("a"), link("b", "a"), file("c/d")]
     store.objects[f"manifests/{named_right(rows)}"] = stored(rows)
@@ -137,7 +137,7 @@ def test_a_right_manifest_is_read() -> None:
 
 
 def _with_pack(packed: bytes) -> tuple[str, MemoryBlobs]:
-    """A store whose one bundle is a file `a` of one byte that should be in the pack."""
+    """Return a store whose only bundle is a file `a` of one byte that should be in the pack."""
     pack = hashlib.sha256(packed).hexdigest()
     store = MemoryBlobs()
     digest = named_right([file("a")])
@@ -177,7 +177,7 @@ def test_a_pack_with_wrong_contents_is_refused(tmp_path: Path, make: Callable[[]
 
 
 def test_a_right_pack_is_read(tmp_path: Path) -> None:
-    """The pack that the cases above spoil is fine as it is."""
+    """The pack that the cases above spoil is valid originally."""
     digest, store = _with_pack(_plain([[_X, 0, 1]], b"x"))
     assert (fetch(digest, store, tmp_path) / "a").read_bytes() == b"x"
 
@@ -185,7 +185,7 @@ def test_a_right_pack_is_read(tmp_path: Path) -> None:
 @settings(max_examples=60)
 @given(st.lists(st.integers(1, 3 * PACK_BYTES), max_size=20))
 def test_packs_are_bounded_and_complete(sizes: list[int]) -> None:
-    """Every byte is planned once and in order, small contents whole, no pack above the bound."""
+    """Every byte is planned once and in order, small contents whole, no pack above the limit."""
     contents = [(f"{at:064}", size) for at, size in enumerate(sizes)]
     packs = list(plan_packs(contents))
     assert all(sum(piece.size for piece in pack) <= PACK_BYTES for pack in packs)
@@ -215,7 +215,7 @@ def test_a_pack_opens_to_what_was_sealed(data: bytes) -> None:
 
 
 def test_text_is_compressed_and_noise_is_not() -> None:
-    """A pack of text shrinks; one of noise is not made larger than its table."""
+    """A pack of text shrinks; one of noise grows only by its table."""
     piece = [Piece(sha256="1" * 64, offset=0, size=1)]
     assert len(seal(piece, b"import bastion\n" * 10_000)[1]) < 10_000
     noise = hashlib.shake_256(b"").digest(300_000)
@@ -223,7 +223,7 @@ def test_text_is_compressed_and_noise_is_not() -> None:
 
 
 def test_the_canonical_bytes_never_change() -> None:
-    """The digest of a known tree is known: a change of it would rename every bundle there is."""
+    """The digest of a known tree is fixed: a change would rename every existing bundle."""
     tree = Tree(
         entries=(
             Entry(path="a", kind="file", size=1, sha256=_X, executable=True),
@@ -234,7 +234,7 @@ def test_the_canonical_bytes_never_change() -> None:
 
 
 def test_a_manifest_inflates_to_no_more_than_a_manifest_may() -> None:
-    """A small manifest of hundreds of megabytes of blanks is refused before they are made."""
+    """A small manifest of hundreds of megabytes of blanks is refused before they exist."""
     packer = zlib.compressobj(1)
     stored = b"".join([*(packer.compress(b" " * (50 << 20)) for _ in range(12)), packer.flush()])
     digest = "0" * 64
@@ -250,7 +250,7 @@ def test_a_manifest_inflates_to_no_more_than_a_manifest_may() -> None:
 
 
 def _equal_files(count: int) -> Manifest:
-    """So many equal files, each in a folder of its own below a long path."""
+    """Return that many equal files, each in its own folder below a long path."""
     deep = "experiments/large-scale-pretraining-run/configurations/generated/" * 2
     entries = (
         Entry(path=f"{deep}{at:06d}/config.yaml", kind="file", size=1, sha256=_X)
@@ -260,7 +260,7 @@ def _equal_files(count: int) -> Manifest:
 
 
 def test_equal_files_below_long_paths_are_read_again() -> None:
-    """A manifest that packs to a hundredth of its size is read as it was written."""
+    """A manifest that compresses to a hundredth of its size is read as it was written."""
     manifest = _equal_files(20_000)
     data = encode(manifest)
     assert len(zlib.decompress(data)) > 64 * len(data)
@@ -270,6 +270,6 @@ def test_equal_files_below_long_paths_are_read_again() -> None:
 
 
 def test_a_manifest_that_could_not_be_read_is_not_written() -> None:
-    """Paths that are too long altogether are refused before a manifest of them is stored."""
+    """If paths are too long in total, they are refused before a manifest of them is stored."""
     with pytest.raises(BundleError, match=r"the paths of 100 files take .* more than 1.0 KiB"):
         encode(_equal_files(100), limit_bytes=1024)

@@ -1,4 +1,4 @@
-"""What is left out is what git leaves out."""
+"""The files left out are those that git leaves out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATTERNS = st.lists(_PIECES, min_size=1, max_size=5).map("".join)
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says in `folder`, none of the user's settings counting."""
+    """Return git's output in `folder`, without any of the user's settings."""
     home = {"HOME": "/nowhere", "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
     done = subprocess.run(
         ["git", "-c", "init.defaultBranch=main", *arguments],
@@ -36,7 +36,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def kept_by_git(top: Path) -> set[str]:
-    """The files of `top` that git would track."""
+    """Return the files of `top` that git would track."""
     listed = git(
         top, "ls-files", "-z", "--cached", "--others", "--exclude-per-directory=.gitignore"
     )
@@ -44,19 +44,19 @@ def kept_by_git(top: Path) -> set[str]:
 
 
 def kept_by_us(top: Path) -> set[str]:
-    """The files that we select."""
+    """Return the files that we select."""
     found = select(LocalDir(str(top)), start=top).found
     return {one.path for one in found if one.kind == "file"}
 
 
 def assert_same_as_git(top: Path) -> None:
-    """Hold us to git's answer."""
+    """Compare our selection with git's."""
     assert kept_by_us(top) == kept_by_git(top)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """An empty repository."""
+    """Return an empty repository."""
     git(tmp_path, "init", "-q")
     return tmp_path
 
@@ -81,7 +81,7 @@ def write_some(top: Path, paths: list[str], ignores: dict[str, list[str]]) -> No
     ),
 )
 def test_random_patterns_on_random_trees(paths: list[str], ignores: dict[str, list[str]]) -> None:
-    """Whatever patterns in whatever folders, we keep the files that git would track."""
+    """For any patterns in any folders, we keep the files that git would track."""
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         git(top, "init", "-q")
@@ -108,7 +108,7 @@ def test_random_patterns_on_random_trees(paths: list[str], ignores: dict[str, li
     ],
 )
 def test_known_traps(repository: Path, lines: str) -> None:
-    """The traps of the manual, one by one, are decided as git decides them."""
+    """Each trap in the manual is decided as git decides it."""
     trees.write(
         repository,
         {
@@ -131,7 +131,7 @@ def test_files_that_git_tracks_are_kept(repository: Path) -> None:
 
 
 def test_files_above_the_root_count(repository: Path) -> None:
-    """The root may lie inside a repository, whose own ignore files still hold."""
+    """The root may be inside a repository, whose own ignore files still apply."""
     trees.write(
         repository,
         {
@@ -146,7 +146,7 @@ def test_files_above_the_root_count(repository: Path) -> None:
 
 
 def test_a_repository_below_goes_by_its_own_rules(repository: Path) -> None:
-    """Rules of the repository around one do not count in it, and what it tracks is kept."""
+    """Rules of the outer repository do not count in it, and what it tracks is kept."""
     trees.write(
         repository,
         {
@@ -168,7 +168,7 @@ def test_a_repository_below_goes_by_its_own_rules(repository: Path) -> None:
 
 
 def test_a_repository_that_git_cannot_list_is_warned_about(repository: Path) -> None:
-    """What git tracks is not left out in silence where git does not say what it tracks."""
+    """If git cannot say what it tracks, tracked files are not left out silently."""
     trees.write(repository, {".gitignore": "*.bin\n", "w.bin": "", "a.py": ""})
     git(repository, "add", "-f", ".")
     git(repository, "config", "core.repositoryformatversion", "1")
@@ -181,7 +181,7 @@ def test_a_repository_that_git_cannot_list_is_warned_about(repository: Path) -> 
 
 
 def test_a_broken_repository_keeps_the_rules_around_it(repository: Path) -> None:
-    """A copied submodule names a repository that is not there: what is ignored may be secret."""
+    """A copied submodule names a missing repository: ignored files may be secret."""
     trees.write(
         repository,
         {
@@ -199,7 +199,7 @@ def test_a_broken_repository_keeps_the_rules_around_it(repository: Path) -> None
 def test_a_machine_without_git_is_warned_about(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no git is installed the same is said."""
+    """Without an installed git, the warning is the same."""
     trees.write(repository, {".gitignore": "*.bin\n", "a.py": ""})
     monkeypatch.setenv("PATH", str(repository))
     assert select(LocalDir(str(repository)), start=repository).warnings == (

@@ -1,4 +1,4 @@
-"""Images: built by a real daemon and pushed to a real registry, and clear without them."""
+"""Images: built by a real daemon and pushed to a real registry, with clear errors without them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers.dockerd import Dockerd, dockerd, needs_dockerd
 
 
 def test_a_missing_dockerfile_is_told(tmp_path: Path) -> None:
-    """The file that is missing is named before any daemon is asked."""
+    """The missing file is named before any daemon is contacted."""
     with pytest.raises(BundleError, match=r"no Dockerfile at .*/docker/train.Dockerfile"):
         build(DockerBuild(image="h/x", context=".", file="docker/train.Dockerfile"), start=tmp_path)
 
@@ -30,7 +30,7 @@ def test_an_image_without_a_registry_is_told(tmp_path: Path) -> None:
 
 
 def test_no_daemon_is_told(tmp_path: Path) -> None:
-    """Without a daemon the error names where it was looked for and what to do."""
+    """Without a daemon, the error names where it was searched and what to do."""
     trees.write(tmp_path, {"Dockerfile": "FROM scratch\n"})
     nowhere = f"unix://{tmp_path}/docker.sock"
     with pytest.raises(UnreachableError, match=f"cannot be reached at {nowhere}") as caught:
@@ -40,18 +40,18 @@ def test_no_daemon_is_told(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dockerd]:
-    """A daemon and a registry."""
+    """Run a daemon and a registry."""
     with dockerd(tmp_path_factory.mktemp("engine")) as made:
         yield made
 
 
 class TestWithADaemon:
-    """Against real servers."""
+    """Tests against real servers."""
 
     pytestmark = needs_dockerd
 
     def test_an_image_is_built_and_pushed(self, engine: Dockerd, tmp_path: Path) -> None:
-        """The stage asked for is built with its arguments, and comes back by digest."""
+        """The requested stage is built with its arguments, and returned by digest."""
         trees.write(
             tmp_path,
             {
@@ -74,7 +74,7 @@ class TestWithADaemon:
         assert engine.docker("inspect", "-f", "{{.Config.Labels.who}}", ref.ref) == "me"
 
     def test_a_failing_build_shows_its_last_lines(self, engine: Dockerd, tmp_path: Path) -> None:
-        """A build that fails says where, with what it last wrote."""
+        """A failed build says where, with its last output."""
         trees.write(tmp_path, {"Dockerfile": "FROM scratch\nCOPY nothing /x\n"})
         with pytest.raises(BuildError, match=r"the build of .*/Dockerfile failed: .*") as caught:
             build(
@@ -85,7 +85,7 @@ class TestWithADaemon:
         assert any("COPY nothing" in line for line in caught.value.output)
 
     def test_a_refused_push_is_told(self, engine: Dockerd, tmp_path: Path) -> None:
-        """A registry that does not answer is told as a refused push, with the image."""
+        """A registry that does not answer is reported as a refused push, with the image."""
         trees.write(tmp_path, {"Dockerfile": "FROM scratch\nCOPY Dockerfile /x\n"})
         with pytest.raises(BundleError, match=r"the push of 127\.0\.0\.1:1/t/x was refused"):
             build(

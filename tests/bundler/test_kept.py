@@ -1,4 +1,4 @@
-"""Locks of cached trees go with their trees, and still let one process at a time make a tree."""
+"""Locks of cached trees are deleted with their trees, and still allow one builder at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _kept(cache: Path, name: str = NAME, make: Callable[[Path], None] = _make) -
 
 
 def test_an_evicted_tree_leaves_no_lock(tmp_path: Path) -> None:
-    """Nor does one that was never made; a tree that is in use keeps its own."""
+    """A tree that was never made leaves none either; a tree in use keeps its own."""
     used = _kept(tmp_path)
     _kept(tmp_path, OTHER)
     (tmp_path / f"{'c' * 64}.lock").touch()
@@ -40,7 +40,7 @@ def test_an_evicted_tree_leaves_no_lock(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_was_removed_while_it_was_awaited_is_none(tmp_path: Path) -> None:
-    """A process that waited for it takes the new one, so that no other makes the tree as well."""
+    """A process that waited for it takes the new lock, so no other one makes the tree too."""
     lock = tmp_path / f"{NAME}.lock"
     held = lock.open("w")
     fcntl.flock(held, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A tag becomes a digest at submission, by asking its registry as docker would."""
+"""A tag becomes a digest at submission, by querying its registry as docker would."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BASIC = "Basic " + base64.b64encode(b"ada:secret:with colon").decode()
 
 
 class Registry:
-    """A registry on loopback that has team/train:1, and what it was sent."""
+    """A registry on loopback with team/train:1, and the requests that it got."""
 
     def __init__(self) -> None:
         self.wants = ""
-        """`basic` or `bearer`; empty: it lets anyone read."""
+        """`basic` or `bearer`; empty: anyone can read."""
         self.digest = DIGEST
         self.tokens: list[str] = []
         registry = self
@@ -66,7 +66,7 @@ class Registry:
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """A registry, and no login to any."""
+    """Run a registry, without a login anywhere."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     made = Registry()
     with answering(made.server):
@@ -90,26 +90,26 @@ def log_in(folder: Path, registry: str, text: str = "ada:secret:with colon") -> 
     ],
 )
 def test_references_are_read_as_docker_does(ref: str, parts: tuple[str, ...]) -> None:
-    """Registry, repository, tag and digest; what names no registry is docker.io's."""
+    """They have registry, repository, tag and digest; without a registry, it is docker.io."""
     made = split_reference(ref)
     assert (made.registry, made.repository, made.tag, made.digest, made.exact) == parts
 
 
 def test_a_tag_becomes_a_digest(registry: Registry) -> None:
-    """What the registry has under the tag now is what will run."""
+    """The image currently under the tag in the registry is the one that will run."""
     assert resolve_image(f"{registry.name}/team/train:1").ref == (
         f"{registry.name}/team/train@{DIGEST}"
     )
 
 
 def test_a_digest_is_not_asked_for(registry: Registry) -> None:
-    """An image that is exact already stays, though no registry could be asked."""
+    """An exact image stays as it is, although no registry could be queried."""
     assert resolve_image(f"127.0.0.1:1/a:1@{DIGEST}").ref == f"127.0.0.1:1/a@{DIGEST}"
 
 
 @pytest.mark.parametrize("wants", ["basic", "bearer"])
 def test_the_login_of_docker_is_used(registry: Registry, tmp_path: Path, wants: str) -> None:
-    """A registry that wants a login is given the one that docker has, and no other registry is."""
+    """A registry that requires a login gets docker's for it, and no other registry does."""
     registry.wants = wants
     log_in(tmp_path, registry.name)
     assert resolve_image(f"{registry.name}/team/train:1").ref.endswith(DIGEST)
@@ -123,7 +123,7 @@ def test_a_token_needs_no_login_where_anyone_may_read(registry: Registry) -> Non
 
 
 def test_an_image_that_is_not_there_is_refused(registry: Registry) -> None:
-    """A typing error in a tag is told at once."""
+    """A typo in a tag is reported immediately."""
     with pytest.raises(BundleError, match=f"{registry.name} has no image {registry.name}/x:2"):
         resolve_image(f"{registry.name}/x:2")
 
@@ -134,7 +134,7 @@ def test_an_image_that_is_not_there_is_refused(registry: Registry) -> None:
 def test_a_registry_that_refuses_cannot_be_asked(
     registry: Registry, tmp_path: Path, wants: str, why: str
 ) -> None:
-    """What you may not read, machines may: that is no error in the reference."""
+    """Machines may read what you cannot: that is no error in the reference."""
     registry.wants = wants
     if wants == "bearer":
         log_in(tmp_path, registry.name, "ada:wrong")
@@ -150,15 +150,15 @@ def test_an_answer_without_a_digest_is_no_answer(registry: Registry) -> None:
 
 
 def test_no_registry_cannot_be_asked() -> None:
-    """A registry that is not there is named, with the reason."""
-    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 does not say .*: .*refused"):
+    """A missing registry is named, with the reason."""
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 does not tell .*: .*refused"):
         resolve_image("127.0.0.1:1/team/train:1")
 
 
 def test_a_program_that_keeps_logins_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clouds' credential helpers work as they do for docker."""
+    """The clouds' credential helpers work as with docker."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "config.json").write_text('{"credHelpers": {"r.io": "mine", "s.io": "none"}}')
@@ -177,7 +177,7 @@ def test_a_program_that_keeps_logins_is_asked(
 
 
 def test_a_config_that_is_no_json_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken file is named, and not taken for no login."""
+    """A broken file is named, and not mistaken for a missing login."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(BundleError, match=r"config\.json cannot be understood"):

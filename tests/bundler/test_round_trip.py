@@ -1,4 +1,4 @@
-"""A tree that was bundled, fetched and checked out is the tree it was."""
+"""A tree that was bundled, fetched and checked out is the original tree."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def bundled(top: Path, store: MemoryBlobs, caches: Path) -> Bundle:
 
 
 def came_back(digest: str, store: MemoryBlobs, work: Path) -> dict[str, tuple[str, bytes]]:
-    """Fetch and check out, and read what is there."""
+    """Fetch and check out, and read the result."""
     checkout(fetch(digest, store, work / "cache"), work / "job")
     return trees.read(work / "job")
 
@@ -67,7 +67,7 @@ def came_back(digest: str, store: MemoryBlobs, work: Path) -> dict[str, tuple[st
 @settings(max_examples=60)
 @given(tree=_TREES)
 def test_any_tree_comes_back(tree: dict[str, object]) -> None:
-    """Names, bytes, modes, links and empty folders of any tree survive the trip."""
+    """Names, bytes, modes, links and empty folders of any tree are preserved."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         plant(work / "top", tree)
@@ -82,7 +82,7 @@ def test_any_tree_comes_back(tree: dict[str, object]) -> None:
 
 
 def test_a_file_larger_than_a_pack_comes_back(tmp_path: Path) -> None:
-    """A content is cut over as many packs as it needs, and is whole again on the other side."""
+    """A file is split into as many packs as it needs, and is complete on the other side."""
     big = os.urandom(2**20) * (2 * PACK_BYTES // 2**20) + b"tail"
     trees.write(tmp_path / "top", {"a": b"a" * 1000, "big": big, "c": "c"})
     store = MemoryBlobs()
@@ -92,7 +92,7 @@ def test_a_file_larger_than_a_pack_comes_back(tmp_path: Path) -> None:
 
 
 def test_the_digest_is_of_the_tree_alone(tmp_path: Path) -> None:
-    """The same tree has the same digest elsewhere, later, and from whatever packs."""
+    """The same tree has the same digest elsewhere, later, and from any packs."""
     files = {"a.py": "a", "b/c.py": "c", "d/": ""}
     one = trees.write(tmp_path / "one", files)
     two = trees.write(tmp_path / "two", {**files, "b/c.py": "other"})
@@ -132,7 +132,7 @@ def test_any_change_is_another_digest(tmp_path: Path, change: str) -> None:
 
 
 def test_an_unchanged_tree_sends_nothing(tmp_path: Path) -> None:
-    """What the store has is not sent again, with the cache or without it."""
+    """What is in the store is not sent again, with the cache or without it."""
     top = trees.write(tmp_path / "top", {"a": "1"})
     store = MemoryBlobs()
     first = bundled(top, store, tmp_path / "caches")
@@ -160,7 +160,7 @@ def test_one_line_sends_little(tmp_path: Path) -> None:
 
 
 def test_many_small_changes_stay_few_packs(tmp_path: Path) -> None:
-    """A bundle never leans on hundreds of packs: small old ones are sent again together."""
+    """A bundle never depends on hundreds of packs: small old ones are sent again together."""
     top = trees.write(tmp_path / "top", {f"f{i}": str(i) for i in range(80)})
     store = MemoryBlobs()
     for i in range(80):
@@ -173,7 +173,7 @@ def test_many_small_changes_stay_few_packs(tmp_path: Path) -> None:
 
 
 def test_removed_and_returned_files(tmp_path: Path) -> None:
-    """A bundle stored as changes of another forgets what is gone, and finds again what returns."""
+    """A bundle stored as changes forgets what is gone, and finds again what returns."""
     top = trees.write(tmp_path / "top", {f"f{i}": str(i) for i in range(20)})
     store = MemoryBlobs()
     first = bundled(top, store, tmp_path / "caches")
@@ -190,7 +190,7 @@ def test_removed_and_returned_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["delete", "flip", "empty", "foreign", "unwritable"])
 def test_a_wrong_cache_never_makes_a_wrong_bundle(tmp_path: Path, harm: str) -> None:
-    """Whatever became of the cache, the bundle is that of the files."""
+    """Whatever happened to the cache, the bundle is that of the files."""
     top = trees.write(tmp_path / "top", {"a": "1", "b": "2"})
     caches, store = tmp_path / "caches", MemoryBlobs()
     first = upload(
@@ -224,7 +224,7 @@ def test_a_wrong_cache_never_makes_a_wrong_bundle(tmp_path: Path, harm: str) -> 
 
 
 def test_a_cache_is_believed_only_about_settled_files(tmp_path: Path) -> None:
-    """A file written just before it was read is read again; one that rested is not."""
+    """A file written just before it was read is read again; an older one is not."""
     top = trees.write(tmp_path / "top", {"a": "1"})
     selection = select(LocalDir(str(top)), start=top)
     upload(selection, MemoryBlobs(), cache=Cache(tmp_path / "c", top))
@@ -234,7 +234,7 @@ def test_a_cache_is_believed_only_about_settled_files(tmp_path: Path) -> None:
 
 
 def test_a_file_with_its_old_time_set_back_is_seen(tmp_path: Path) -> None:
-    """Same size and same modified time do not hide a change."""
+    """The same size and modification time do not hide a change."""
     top = trees.write(tmp_path / "top", {"a": "1"})
     store, caches = MemoryBlobs(), tmp_path / "c"
     before = upload(
@@ -247,7 +247,7 @@ def test_a_file_with_its_old_time_set_back_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changes_meanwhile_is_an_error(tmp_path: Path) -> None:
-    """What was selected and what is read must be the same, and nothing is stored when not."""
+    """What was selected and what is read must be the same; otherwise nothing is stored."""
     top = trees.write(tmp_path / "top", {"a": "1"})
     selection = select(LocalDir(str(top)), start=top)
     (top / "a").write_text("other")
@@ -258,7 +258,7 @@ def test_a_file_that_changes_meanwhile_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_change_between_hashing_and_sending_is_an_error(tmp_path: Path) -> None:
-    """A manifest is never made of contents other than those that were sent."""
+    """A manifest never has other contents than those that were sent."""
 
     class Meddler(MemoryBlobs):
         def exists(self, key: str) -> bool:
@@ -273,7 +273,7 @@ def test_a_change_between_hashing_and_sending_is_an_error(tmp_path: Path) -> Non
 
 
 def test_a_tree_that_settles_is_bundled(tmp_path: Path) -> None:
-    """One change during the bundling is survived by selecting again."""
+    """After one change during the bundling, files are selected again."""
     meddled: list[int] = []
 
     class Meddler(MemoryBlobs):
@@ -289,7 +289,7 @@ def test_a_tree_that_settles_is_bundled(tmp_path: Path) -> None:
 
 
 def test_an_upload_cut_off_leaves_nothing_wrong(tmp_path: Path) -> None:
-    """Until the manifest is there no reader sees a bundle, and the next try completes it."""
+    """Until the manifest exists no reader sees a bundle, and the next try completes it."""
 
     class Broken(MemoryBlobs):
         def create(self, key: str, data: bytes) -> bool:
@@ -309,7 +309,7 @@ def test_an_upload_cut_off_leaves_nothing_wrong(tmp_path: Path) -> None:
 
 
 def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
-    """What is reported grows and ends at the total, in each step."""
+    """The reported value grows and ends at the total, in each step."""
     top = trees.write(tmp_path / "top", {f"f{i}": os.urandom(3000) for i in range(200)})
     seen: list[Progress] = []
     store = MemoryBlobs()
@@ -322,7 +322,7 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
 
 
 def test_an_unknown_bundle_is_told(tmp_path: Path) -> None:
-    """A digest that the store does not have is an error with a way out."""
+    """A digest that is not in the store is an error with a solution."""
     with pytest.raises(BundleError, match="the store has no bundle 0000") as caught:
         fetch("0" * 64, MemoryBlobs(), tmp_path)
     assert caught.value.hint

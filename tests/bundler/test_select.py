@@ -1,4 +1,4 @@
-"""Which files go into a bundle, and everything that is told when some cannot."""
+"""Which files go into a bundle, and all errors if some cannot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.rigs.limits import PATIENCE_S
 
 
 def _in_a_process_without_root(work: Callable[[], object]) -> str:
-    """The error that `work` ends with in a process that is not root, which can read everything."""
+    """Return the error of `work` in a process that is not root, which can read everything."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -48,13 +48,13 @@ def _in_a_process_without_root(work: Callable[[], object]) -> str:
 
 
 def paths(top: Path, **fields: Any) -> list[str]:
-    """What is selected of `top`."""
+    """Return what is selected of `top`."""
     code = LocalDir(str(top), **fields)
     return [one.path for one in select(code, start=top).found]
 
 
 def test_the_root_is_found_upward(tmp_path: Path) -> None:
-    """The nearest folder with a marker is the root, from however deep one starts."""
+    """The nearest folder with a marker is the root, from any depth."""
     trees.write(tmp_path, {"requirements.txt": "", "pkg/pyproject.toml": "", "pkg/a/b/c.py": ""})
     assert find_root(tmp_path / "pkg/a/b") == tmp_path / "pkg"
     assert select(LocalDir(), start=tmp_path / "pkg/a").root == tmp_path / "pkg"
@@ -63,7 +63,7 @@ def test_the_root_is_found_upward(tmp_path: Path) -> None:
 def test_a_job_that_submits_jobs_sends_its_own_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not what is in a repository around the folders of its machine."""
+    """It does not send a repository around the folders of its machine."""
     code = tmp_path / "machines/work/code"
     trees.write(tmp_path, {".git/HEAD": "", "machines/work/code/pkg/a.py": "", ".gitignore": "*"})
     monkeypatch.setenv("BASTION_MARKS_DIR", str(code.parent))
@@ -73,14 +73,14 @@ def test_a_job_that_submits_jobs_sends_its_own_code(
 
 
 def test_where_nothing_marks_a_root_it_is_told_how_one_is_named(tmp_path: Path) -> None:
-    """With the words of the command line too: most meet this at `bastion bundle`."""
+    """The words of the command line are included: most users see this at `bastion bundle`."""
     with pytest.raises(BundleError) as missing:
         find_root(tmp_path)
     assert "bastion bundle FOLDER, --code=FOLDER, LocalDir(FOLDER)" in missing.value.hint
 
 
 def test_a_root_that_is_not_a_folder_is_told(tmp_path: Path) -> None:
-    """A root that does not exist, or is a file, is a wrong value of the field, with what it is."""
+    """A root that does not exist, or is a file, is a wrong value of the field."""
     (tmp_path / "train.py").touch()
     with pytest.raises(InvalidCodeError) as nowhere:
         select(LocalDir("nowhere"), start=tmp_path)
@@ -113,7 +113,7 @@ def test_bastionignore_outranks_gitignore(tmp_path: Path) -> None:
 
 
 def test_exclude_outranks_every_file(tmp_path: Path) -> None:
-    """Patterns of the call have the last word, and speak from the root on."""
+    """Patterns of the call take precedence, and are relative to the root."""
     trees.write(tmp_path, {".bastionignore": "!data/\n", "data/x": "", "a/data/y": "", "b.py": ""})
     assert paths(tmp_path, exclude=["/data/"]) == [".bastionignore", "a/data/y", "b.py"]
 
@@ -125,7 +125,7 @@ def test_what_running_writes_stays_out(tmp_path: Path) -> None:
 
 
 def test_kinds_and_modes_are_kept(tmp_path: Path) -> None:
-    """Executables, links and empty folders are selected as what they are."""
+    """Executables, links and empty folders keep their kinds."""
     trees.write(tmp_path, {"run.sh": "#!", "src/a.py": "a", "out/": ""})
     (tmp_path / "run.sh").chmod(0o755)
     (tmp_path / "src/link").symlink_to("./../run.sh")
@@ -140,7 +140,7 @@ def test_kinds_and_modes_are_kept(tmp_path: Path) -> None:
 
 
 def test_links_that_leave_the_tree_are_all_named(tmp_path: Path) -> None:
-    """Links out of the tree are refused, every one of them by name."""
+    """Links out of the tree are refused, all of them by name."""
     trees.write(tmp_path, {"a/b.py": ""})
     (tmp_path / "data").symlink_to("/mnt/data")
     (tmp_path / "a/up").symlink_to("../../other")
@@ -150,7 +150,7 @@ def test_links_that_leave_the_tree_are_all_named(tmp_path: Path) -> None:
 
 
 def test_a_virtual_environment_is_left_out_and_told(tmp_path: Path) -> None:
-    """Its Python is a link out of the tree: without a .gitignore nobody could launch beside one."""
+    """Its Python is a link out of the tree: without a .gitignore, it would block every launch."""
     trees.write(tmp_path, {"train.py": "", "a/venv/pyvenv.cfg": "", "a/venv/lib/x.py": ""})
     (tmp_path / "a/venv/bin").mkdir()
     (tmp_path / "a/venv/bin/python3").symlink_to("/usr/bin/python3")
@@ -163,19 +163,19 @@ def test_a_virtual_environment_is_left_out_and_told(tmp_path: Path) -> None:
     (tmp_path / ".bastionignore").write_text("!venv/\n")
     with pytest.raises(BundleError, match="a/venv/bin/python3 -> /usr/bin/python3"):
         select(code, start=tmp_path)
-    (tmp_path / "a/venv/bin/python3").unlink()  # a copy is sent, as any other program
+    (tmp_path / "a/venv/bin/python3").unlink()  # a copy is sent, like any other program
     assert "a/venv/lib/x.py" in paths(tmp_path)
 
 
 def test_names_that_are_not_text_are_told(tmp_path: Path) -> None:
-    """A name that is not UTF-8 is refused and shown in a way that can be printed."""
+    """A name that is not UTF-8 is refused and shown in a printable form."""
     (tmp_path / os.fsdecode(b"bad\xff")).write_bytes(b"")
     with pytest.raises(BundleError, match=r"not UTF-8: bad\\udcff"):
         paths(tmp_path)
 
 
 def test_unreadable_files_are_all_named() -> None:
-    """Files and folders that cannot be read are told at once."""
+    """Files and folders that cannot be read are reported together."""
     with tempfile.TemporaryDirectory() as folder:
         top = trees.write(Path(folder) / "top", {"a": "", "b": "", "c/d": "", "e": ""})
         Path(folder).chmod(0o755)
@@ -187,7 +187,7 @@ def test_unreadable_files_are_all_named() -> None:
 
 
 def test_a_folder_that_may_be_read_and_not_searched_is_named() -> None:
-    """Its files and links are told with the others that cannot be read."""
+    """Its files and links are reported with the others that cannot be read."""
     with tempfile.TemporaryDirectory() as made:
         top = Path(made)
         top.chmod(0o755)
@@ -200,7 +200,7 @@ def test_a_folder_that_may_be_read_and_not_searched_is_named() -> None:
 
 
 def test_sockets_and_pipes_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    """Special files are not read, and one is told so; no name of one reaches a terminal raw."""
+    """Special files are not read and cause a warning; no name of one reaches a terminal raw."""
     trees.write(tmp_path, {"a": ""})
     os.mkfifo(tmp_path / "pipe")
     os.mkfifo(tmp_path / "\x1b[2J")
@@ -229,7 +229,7 @@ def test_likely_secrets_are_warned_about(tmp_path: Path) -> None:
 
 
 def test_pointers_of_git_lfs_are_warned_about(tmp_path: Path) -> None:
-    """What stands in place of a large file that was never fetched is named; code is not."""
+    """A pointer to a large file that was never fetched is named; code is not."""
     pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 9000000\n"
     trees.write(
         tmp_path, {"weights/a.bin": pointer, "b.py": f"x = {pointer!r}", "c.py": pointer[:43]}
@@ -250,5 +250,5 @@ def test_names_of_secrets(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["env.py", "id_rsa.pub", "tokenizer.json", "credentials.py"])
 def test_names_of_code(name: str) -> None:
-    """Code that merely deals with secrets raises no warning."""
+    """Code that merely handles secrets raises no warning."""
     assert not looks_secret(name)

@@ -20,21 +20,21 @@ pytestmark = [pytest.mark.end_to_end, needs_sshd]
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Sshd]:
-    """An sshd that keeps its keys in `tmp_path`."""
+    """Run an sshd that keeps its keys in `tmp_path`."""
     with sshd(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def url(tmp_path: Path, server: Sshd) -> str:
-    """A repository behind that sshd."""
+    """Return a repository behind that sshd."""
     commit(tmp_path / "repo", {"a.py": "1"})
     (tmp_path / "known hosts").write_text(server.known_as("host"))
     return server.url(tmp_path / "repo")
 
 
 def access(tmp_path: Path, key: str = "key", hosts: str = "known hosts") -> Access:
-    """With these files."""
+    """Return access with these files."""
     return Access(key_file=tmp_path / key, known_hosts_file=tmp_path / hosts, timeout_s=60)
 
 
@@ -54,20 +54,20 @@ def test_an_unknown_host_is_refused(url: str, tmp_path: Path) -> None:
 
 
 def test_a_changed_host_key_is_refused(url: str, server: Sshd, tmp_path: Path) -> None:
-    """A host that shows another key than the known one is refused with its own text."""
+    """A host with another key than the known one is refused with a specific message."""
     (tmp_path / "wrong").write_text(server.known_as("stranger"))
     with pytest.raises(BundleError, match="presents another key than the known one"):
         resolve(GitRepo(url), access=access(tmp_path, hosts="wrong"))
 
 
 def test_a_key_that_is_not_let_in_is_told(url: str, tmp_path: Path) -> None:
-    """A refused key is told as such."""
+    """The error says that the key was refused."""
     with pytest.raises(BundleError, match="refused our key"):
         resolve(GitRepo(url), access=access(tmp_path, key="stranger"))
 
 
 def test_a_key_that_others_may_read_is_told(url: str, tmp_path: Path) -> None:
-    """What ssh says about a key's permissions reaches the user with the way out."""
+    """The message of ssh about a key's permissions reaches the user with the solution."""
     (tmp_path / "key").chmod(0o644)
     with pytest.raises(BundleError, match="others may read") as caught:
         resolve(GitRepo(url), access=access(tmp_path))
@@ -75,7 +75,7 @@ def test_a_key_that_others_may_read_is_told(url: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_key_is_told_where_only_a_submodule_needs_it(url: str, tmp_path: Path) -> None:
-    """The repository itself is reached without one."""
+    """The repository itself is reached without a key."""
     top = tmp_path / "top"
     commit(top, {"b.py": ""})
     there = str(tmp_path / "repo")

@@ -14,7 +14,7 @@ from tests.rigs.limits import joined, on_thread
 from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, lead, publish, row
 
 _AHEAD_S = 3600.0
-"""The status is of the future, so that a slow test machine never calls its bastion silent."""
+"""The status is of the future, so a slow test machine never considers its bastion silent."""
 JOB = "train-0123456789"
 
 
@@ -23,7 +23,7 @@ class Bucket:
     A folder that is a bucket.
 
     Args:
-        folder: Where.
+        folder: Its path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,7 +35,7 @@ class Bucket:
 
     @contextmanager
     def bastion(self) -> Iterator[ScriptedBastion]:
-        """A bastion that answers requests until the end."""
+        """Run a bastion that answers requests until the end."""
         answering = ScriptedBastion(self.store, Clock())
         over = threading.Event()
 

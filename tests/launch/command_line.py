@@ -1,4 +1,4 @@
-"""What one command line did, and the fixture that runs one."""
+"""The result of one command line, and the fixture that runs one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Ran(NamedTuple):
-    """What one command line did."""
+    """The result of one command line."""
 
     code: int
     out: str

@@ -13,7 +13,7 @@ from tests.launch.command_line import Ran, Run
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> Bucket:
-    """A bucket with a quota file and one running job."""
+    """Provide a bucket with a quota file and one running job."""
     return Bucket(tmp_path / "bucket")
 
 

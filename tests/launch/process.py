@@ -1,4 +1,4 @@
-"""The command as a process of its own: how it is started, and in which environment."""
+"""The command as a separate process: how it is started, and in which environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMAND = (sys.executable, "-m", "launch.cli")
 
 
 def environment(bucket: Bucket, tmp_path: Path) -> dict[str, str]:
-    """What the command needs, and nothing of the person who runs the test."""
+    """Return what the command needs, and nothing of the person who runs the test."""
     return {
         "PATH": f"{tmp_path}:/usr/bin:/bin",
         "PYTHONPATH": str(ROOT),

@@ -16,7 +16,7 @@ from tests.launch.process import COMMAND, environment
 def drawn(
     words: list[str], bucket: Bucket, tmp_path: Path, *, columns: int, zone: str = "UTC0"
 ) -> list[str]:
-    """What a command draws on a terminal of so many columns, in a time zone."""
+    """Return what a command draws on a terminal of that many columns, in a time zone."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, columns))
     env = environment(bucket, tmp_path) | {"TERM": "xterm-256color", "NO_COLOR": "1", "TZ": zone}

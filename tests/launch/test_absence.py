@@ -1,4 +1,4 @@
-"""What is said under a view, and before a change, when no bastion leads."""
+"""The messages under a view, and before a change, when no bastion leads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATES = ("queued", "starting", "running")
     ],
 )
 def test_every_view_says_that_no_bastion_leads(words: list[str], run: Run, bucket: Bucket) -> None:
-    """One line on stderr, also where the rows are the last that was known."""
+    """There is one line on stderr, even if the rows are the last known ones."""
     publish(bucket.store, "pool", {"machines": [], "pools": []})
     assert "no bastion" not in run(*words).err
     lead(bucket.store, now=time.time(), leader=None)
@@ -38,7 +38,7 @@ def test_every_view_says_that_no_bastion_leads(words: list[str], run: Run, bucke
 def test_counts_of_a_bastion_that_is_gone_are_of_its_time(
     leader: str | None, told: str, run: Run, bucket: Bucket
 ) -> None:
-    """Nothing has counted since: `status` says of when the numbers are."""
+    """No bastion has counted since: `status` shows the time of the numbers."""
     lead(bucket.store, now=time.time() - 60, leader=leader, counts={"running": 2})
     assert told in run("status").out
 
@@ -58,7 +58,7 @@ def test_counts_of_a_bastion_that_is_gone_are_of_its_time(
 def test_jobs_whose_machines_have_ended_are_not_said_to_go_on(
     provider: str, is_gone: bool, told: str, run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """After `bastion down` the folders of its machines tell that nothing runs."""
+    """After `bastion down`, the folders of its machines show that nothing runs."""
     folder = tmp_path / "machines" / "0123456789" / "here" / "here-0"
     folder.mkdir(parents=True)
     (folder / "machine").touch()
@@ -81,7 +81,7 @@ def test_jobs_whose_machines_have_ended_are_not_said_to_go_on(
 
 
 def test_what_has_ended_needs_no_bastion(run: Run, bucket: Bucket) -> None:
-    """Its record stands for good."""
+    """Its record is permanent."""
     end(bucket.store, "old-0123456789")
     lead(bucket.store, now=time.time(), leader=None)
     assert run("show", "old").err == ""
@@ -104,7 +104,7 @@ def test_a_cancel_never_reaches_a_longer_name(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_job_whose_launch_waits_in_the_inbox_is_no_job_yet(run: Run, bucket: Bucket) -> None:
-    """While no bastion leads nothing is taken from there, so its name names nothing."""
+    """Without a bastion, no request is accepted, so the job's name is unknown."""
     publish(bucket.store, "queue", {"jobs": []})
     lead(bucket.store, now=time.time(), leader="vm")
     assert "inbox" not in run("cancel", "x").err

@@ -1,4 +1,4 @@
-"""`bastion auth`: the cloud's own program logs in, and is named where it is missing."""
+"""`bastion auth`: the cloud's own program logs in; if it is missing, the error names it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ GOOGLE = ("gcloud", "auth", "login", "--update-adc")
     ],
 )
 def test_each_cloud_has_a_program(root: str, repo: str, wanted: list[tuple[str, ...]]) -> None:
-    """Google's registry is logged in to with the bucket; a folder needs no login."""
+    """The bucket's login includes Google's registry; a folder needs no login."""
     assert logins(root, repo) == wanted
 
 
 def test_its_exit_code_is_ours(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program runs as the user would run it, and one that is missing is named."""
+    """The program runs as the user would run it; a missing one is named."""
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = run("auth", "--root=s3://b/x")
     assert (missing.code, missing.err.splitlines()) == (
@@ -51,7 +51,7 @@ def test_its_exit_code_is_ours(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_root_of_no_known_kind_is_no_folder(run: Run) -> None:
-    """A mistyped `gs://` is told, rather than taken for a folder."""
+    """A mistyped `gs://` is an error, and not treated as a folder."""
     ran = run("auth", "--root=gcs://bucket/x", "--print")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: store 'gcs://bucket/x': unknown, must be one of file:///")

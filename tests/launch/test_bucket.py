@@ -1,4 +1,4 @@
-"""`fsck` and `restore`: what they print, and how they exit."""
+"""The output and the exit codes of `fsck` and `restore`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.launch.command_line import Run
 
 
 def root(bucket: Bucket, **more: Any) -> Held:
-    """A bucket that has a root, without anything active."""
+    """Provide a bucket with a root and no active jobs."""
     made = Root(epoch=3, seq=7, now=1.7e9, write_id="w", **more)
     return RootWriter(bucket.store, SystemClock()).commit(made, over=None)
 
 
 def copy(bucket: Bucket) -> str:
-    """An hourly copy of the root that stands; its key."""
+    """Make an hourly copy of the current root; return its key."""
     found = bucket.store.read(layout.ROOT)
     assert found is not None
     key = layout.snapshot("2026-11-21", 7)
@@ -30,7 +30,7 @@ def copy(bucket: Bucket) -> str:
 
 
 def test_a_whole_bucket_is_told_to_be(run: Run, bucket: Bucket) -> None:
-    """Nothing on stdout, a word on stderr, exit code 0."""
+    """There is nothing on stdout, a message on stderr, and exit code 0."""
     root(bucket)
     ran = run("fsck")
     assert (ran.code, ran.out) == (0, "")
@@ -42,7 +42,7 @@ def test_a_whole_bucket_is_told_to_be(run: Run, bucket: Bucket) -> None:
 
 
 def test_findings_are_data_and_an_exit_code(run: Run, bucket: Bucket) -> None:
-    """What is wrong is a table with the promise it breaks; JSON has the same; exit code 1."""
+    """Findings are a table with the broken promises; JSON has the same; exit code 1."""
     root(bucket, next_event=5)
     ran = run("fsck")
     assert ran.code == 1
@@ -63,7 +63,7 @@ def test_a_bucket_without_a_root_is_an_error(run: Run) -> None:
 
 
 def test_restore_shows_and_changes_nothing(run: Run, bucket: Bucket) -> None:
-    """Without --yes: the copies, what the newest would mean, and the line that would do it."""
+    """Without --yes, it shows the copies, the effect of the newest, and the next command."""
     standing = root(bucket)
     key = copy(bucket)
     ran = run("restore")
@@ -79,7 +79,7 @@ def test_restore_shows_and_changes_nothing(run: Run, bucket: Bucket) -> None:
 
 
 def test_restore_brings_a_lost_root_back(run: Run, bucket: Bucket) -> None:
-    """With --yes, and no root there, the copy is root again under a higher epoch."""
+    """With --yes and no root, the copy becomes root with a higher epoch."""
     root(bucket)
     key = copy(bucket)
     bucket.store.delete(layout.ROOT)
@@ -114,7 +114,7 @@ def test_restore_without_copies_says_where_they_come_from(run: Run, bucket: Buck
 
 
 def test_the_guide_has_a_row_for_every_rule() -> None:
-    """Who reads that a rule is broken finds there what to do."""
+    """It says what to do about each broken rule."""
     page = find_page("recover-a-bucket")
     assert page is not None
     told = [line for line in page.read_text().splitlines() if line.startswith("| `")]

@@ -1,4 +1,4 @@
-"""What the verbs print, and how they exit."""
+"""The output and the exit codes of the verbs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.rigs.scripted_bastion import NOW, QUOTA, end, lead, print_log, publis
 
 
 def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
-    """Data on stdout, the age of it on stderr."""
+    """Data is on stdout, its age on stderr."""
     ran = run("list")
     head, line = ran.out.splitlines()
     assert head.split() == ["JOB", "STATE", "PROJECT", "USER", "RESOURCES", "AGE", "WHY"]
@@ -52,7 +52,7 @@ def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
 
 
 def test_the_age_of_a_job_is_that_of_its_submission(run: Run, bucket: Bucket) -> None:
-    """Also of one that has ended: how long it lived is no age."""
+    """This includes ended jobs: their run time is not their age."""
     end(bucket.store, "old-0123456789")
     ran = run("list", "--all")
     head, *lines = ran.out.splitlines()
@@ -61,7 +61,7 @@ def test_the_age_of_a_job_is_that_of_its_submission(run: Run, bucket: Bucket) ->
 
 
 def test_every_form_of_output_is_the_same_jobs(run: Run) -> None:
-    """Names for pipes, JSON for programs, wide for more."""
+    """Formats are names for pipes, JSON for programs, and wide for more columns."""
     assert run("list", "-q").out == run("list", "-o", "name").out == f"{JOB}\n"
     shown = json.loads(run("ls", "--json").out)
     assert shown["schema"] == 1
@@ -73,7 +73,7 @@ def test_every_form_of_output_is_the_same_jobs(run: Run) -> None:
 
 
 def test_ten_thousand_jobs_are_plain_lines(run: Run, bucket: Bucket) -> None:
-    """Every job is a line, however many there are."""
+    """Every job is one line, however many there are."""
     rows = [row(f"train-{number:010d}") for number in range(10_000)]
     publish(bucket.store, "queue", {"jobs": rows})
     ran = run("list", "-q")
@@ -84,14 +84,14 @@ def test_ten_thousand_jobs_are_plain_lines(run: Run, bucket: Bucket) -> None:
     ("flags", "colored"), [([], False), (["--color=always"], True), (["--color=never"], False)]
 )
 def test_colours_only_where_wanted(flags: list[str], colored: bool, run: Run) -> None:
-    """Off a terminal there are none unless asked for; the words are the same."""
+    """There are no colors in pipes unless requested; the words are the same."""
     ran = run("list", *flags)
     assert ("\x1b[34mrunning" in ran.out) is colored
     assert "running" in ran.out
 
 
 def test_show_tells_all_that_is_known(run: Run, bucket: Bucket) -> None:
-    """One line a field, empty ones left out; JSON has them all."""
+    """Each field is one line, without empty ones; JSON has them all."""
     out = run("show", "train").out
     assert "submitted  2023-11-14T22:13:20.000Z" in out
     assert "exit code" not in out
@@ -101,7 +101,7 @@ def test_show_tells_all_that_is_known(run: Run, bucket: Bucket) -> None:
 
 
 def test_why_is_the_bastions_own_sentence(run: Run) -> None:
-    """The job, its state, the reason; when it was true on stderr."""
+    """It prints the job, its state and the reason; its time is on stderr."""
     ran = run("why", "train")
     assert ran.out == f"{JOB} is running: behind two jobs\n"
     assert ran.err == "as of 2023-11-14T22:13:30.000Z\nmore: bastion help behind\n"
@@ -109,7 +109,7 @@ def test_why_is_the_bastions_own_sentence(run: Run) -> None:
 
 
 def test_why_says_how_sure_an_estimated_start_is(run: Run, bucket: Bucket) -> None:
-    """In the scheduler's own words, and in JSON as a word and numbers too."""
+    """It has the scheduler's own words, and JSON has a word and numbers too."""
     start = Start(estimated_at=NOW + 60, sure="history", rests_on=12, off_by_s=70, sure_text="so")
     publish(bucket.store, "queue", {"jobs": [row(JOB, **asdict(start))]})
     told = "2023-11-14T22:14:20.000Z (so)"
@@ -128,7 +128,7 @@ def test_why_says_how_sure_an_estimated_start_is(run: Run, bucket: Bucket) -> No
 
 
 def test_no_such_job(run: Run) -> None:
-    """Exit 103, whichever verb is told of it."""
+    """All verbs exit with 103."""
     for verb in ("show", "why", "cancel", "wait", "logs", "rerun", "fetch"):
         ran = run(verb, "nothing")
         assert ran.code == 103
@@ -136,7 +136,7 @@ def test_no_such_job(run: Run) -> None:
 
 
 def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -> None:
-    """Stdout has the id; stderr the state and the three next commands."""
+    """Stdout has the id; stderr has the state and the three next commands."""
     with bucket.bastion() as bastion:
         flags = "--instance-type=tpu-v4-32 --env=A=1 --max_runtime=8h --replicas=2 --hostname=a"
         ran = run("launch", *flags.split(), "--same=x", "--", "python3", "train.py", "--", "-x")
@@ -155,7 +155,7 @@ def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -
 
 
 def test_launch_as_json_and_quietly(run: Run, bucket: Bucket) -> None:
-    """Programs get the launch, pipes the ids, and neither gets advice."""
+    """Programs get the launch, pipes get the ids, and neither gets advice."""
     with bucket.bastion():
         ran = run("launch", "--json", "--idempotency_key=k", "--", "true")
         again = run("launch", "-q", "--idempotency_key=k", "--", "true")
@@ -166,7 +166,7 @@ def test_launch_as_json_and_quietly(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_refusal_exits_104(run: Run, bucket: Bucket) -> None:
-    """Whether the job is followed or not."""
+    """It does so whether the job is followed or not."""
     for verb, code in (("launch", 104), ("run", 104)):
         with bucket.bastion() as bastion:
             bastion.refusals.append("asks for too much")
@@ -177,7 +177,7 @@ def test_a_refusal_exits_104(run: Run, bucket: Bucket) -> None:
 def test_code_that_looks_secret_is_warned_about(
     run: Run, bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What should perhaps not have been sent is told once, by the client."""
+    """Code that may not be intended to be sent causes one warning by the client."""
     code = tmp_path / "code"
     code.mkdir()
     (code / "id_rsa").write_text("key\n")
@@ -191,7 +191,7 @@ def test_code_that_looks_secret_is_warned_about(
 
 
 def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:
-    """The checked spec is printed: project and instance type resolved."""
+    """The checked spec is printed with project and instance type resolved."""
     ran = run("launch", "--dry_run", "--json", "--instance_type=tpu-v4-8", "--code=.", "--", "true")
     launch = json.loads(ran.out)["launch"]
     assert launch["project"] == "blue"
@@ -201,7 +201,7 @@ def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:
 
 
 def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
-    """A secret is a reference in the spec; a malformed one is a mistake of the flag."""
+    """A secret is a reference in the spec; a malformed one is an error of the flag."""
     ran = run(
         "launch", "--dry_run", "--json", "--secret=HF_TOKEN", "--secret=W=env:WANDB", "--", "true"
     )
@@ -213,7 +213,7 @@ def test_secrets_are_asked_for_by_name(run: Run, bucket: Bucket) -> None:
 
 
 def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> None:
-    """The lock file is read from the code, so there must be some; a version alone is a slip."""
+    """The lock file is read from the code, which is required; a version alone is an error."""
     ran = run("launch", "--dry_run", "--json", "--code=.", "--python_env=uv.lock", "--", "true")
     assert json.loads(ran.out)["launch"]["python"] == {"lock": "uv.lock"}
     ran = run("launch", "--python_env=uv.lock", "--", "true")
@@ -227,7 +227,7 @@ def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> No
 def test_a_lock_file_is_looked_for_before_anything_is_sent(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """A lock file that is missing, left out or of no use is told at once, in a dry run too."""
+    """A missing, excluded or useless lock file is an immediate error, even in a dry run."""
     flags = [f"--code={tmp_path}", "--python_env=requirements.txt", "--", "true"]
     assert "error: python: requirements.txt is not in the code" in run("launch", *flags).err
     lock = tmp_path / "requirements.txt"
@@ -246,7 +246,7 @@ def test_a_lock_file_is_looked_for_before_anything_is_sent(
 
 
 def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """A spec file is read; a script runs as python runs it and knows the bastion."""
+    """A spec file is read; a script runs as with python and knows the bastion."""
     spec = tmp_path / "spec.toml"
     spec.write_text('name = "t"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n')
     with bucket.bastion():
@@ -260,7 +260,7 @@ def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: 
 
 
 def test_a_wrong_file_has_all_its_problems_told(run: Run, tmp_path: Path) -> None:
-    """Each problem is an error line of its own; exit 2."""
+    """Each problem is a separate error line; exit 2."""
     spec = tmp_path / "spec.toml"
     spec.write_text('name = "a b"\n[[jobs]]\nreplicas = 0\n')
     ran = run("launch", str(spec))
@@ -273,7 +273,7 @@ def test_a_wrong_file_has_all_its_problems_told(run: Run, tmp_path: Path) -> Non
 
 
 def test_run_follows_and_ends_as_the_job(run: Run, bucket: Bucket) -> None:
-    """The log on stdout, how it ended on stderr, the job's own exit code."""
+    """The log is on stdout, the outcome on stderr, and the exit code is the job's own."""
     with bucket.bastion() as bastion:
         job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
         print_log(bucket.store, job, b"one\n", b"two")
@@ -290,7 +290,7 @@ def test_run_follows_and_ends_as_the_job(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_notebook_without_jupyter_says_where_it_comes_from(run: Run, bucket: Bucket) -> None:
-    """What the job printed, and which flags would have helped."""
+    """It shows the job's output, and which flags would have helped."""
     with bucket.bastion():
         job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
         print_log(bucket.store, job, b"/usr/bin/python3: No module named jupyter\n")
@@ -306,7 +306,7 @@ def test_a_notebook_without_jupyter_says_where_it_comes_from(run: Run, bucket: B
 
 
 def test_the_port_of_a_notebook_on_this_machine_is_its_own(run: Run, bucket: Bucket) -> None:
-    """Another one that was asked for is not silently left out."""
+    """A port that was requested explicitly is not silently ignored."""
     pool = Pool(name="own", provider="local", resources=Amounts({"h100": 8}), max_machines=1)
     machine = {"name": "m0", "pool": "own", "phase": "ready", "hostname": socket.gethostname()}
     publish(bucket.store, "pool", {"machines": [machine], "pools": [plain(pool)]})
@@ -327,7 +327,7 @@ def test_the_port_of_a_notebook_on_this_machine_is_its_own(run: Run, bucket: Buc
 def test_jobs_that_start_together_are_followed_together(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Every line says whose it is; one that is held is told of, not waited for."""
+    """Every line names its job; a held job is reported, not waited for."""
     spec = tmp_path / "two.toml"
     jobs = '[[jobs]]\nname = "{}"\nprocesses = [{{ command = ["true"] }}]\n'
     spec.write_text('name = "two"\n' + jobs.format("a") + jobs.format("b"))
@@ -349,7 +349,7 @@ def test_jobs_that_start_together_are_followed_together(
 
 
 def test_a_default_is_called_one() -> None:
-    """A number alone in brackets may be anything."""
+    """A number alone in brackets could mean anything."""
     assert not re.findall(r"\(\d+[smhd]?\)", reference())
 
 
@@ -368,19 +368,19 @@ ERRORS: list[tuple[BaseException, int]] = [
 
 @pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda each: type(each).__name__)
 def test_every_error_has_its_exit_code(error: BaseException, code: int) -> None:
-    """The same whatever verb it comes from, and told in the table of the reference."""
+    """It is the same for all verbs, and is in the table of the reference."""
     assert report(error, debug=False) == code
     assert f"| {code} | {exits.MEANINGS[code]} |" in reference()
 
 
 def test_every_exit_code_is_told() -> None:
-    """No code of ours is without a line in the table."""
+    """All exit codes are in the table."""
     ours = {each for name, each in vars(exits).items() if name.isupper() and isinstance(each, int)}
     assert ours == exits.MEANINGS.keys()
 
 
 def test_wait_exits_as_the_job_did(run: Run, bucket: Bucket) -> None:
-    """Each outcome has its code; several jobs, the first that did not succeed."""
+    """Each outcome has its code; of several jobs, the first that did not succeed counts."""
     expected = {
         "succeeded": (0, 0),
         "failed": (7, 7),
@@ -397,7 +397,7 @@ def test_wait_exits_as_the_job_did(run: Run, bucket: Bucket) -> None:
 
 
 def test_wait_gives_up_when_told_to(run: Run) -> None:
-    """Exit 124, as timeout(1); nothing is stopped."""
+    """It exits with 124 like timeout(1), and stops nothing."""
     ran = run("wait", "train", "--timeout=0.1s")
     assert ran.code == 124
     assert ran.err.splitlines() == [
@@ -407,7 +407,7 @@ def test_wait_gives_up_when_told_to(run: Run) -> None:
 
 
 def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """Whole, tail, grep, and named line by line when asked."""
+    """They can be whole, a tail or filtered, and have names per line on request."""
     print_log(bucket.store, JOB, b"loss 1\n", b"step 2\nloss 3\n")
     assert run("logs", "train").out == "loss 1\nstep 2\nloss 3\n"
     assert run("logs", "train", "-n", "1").out == "loss 3\n"
@@ -423,7 +423,7 @@ def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket, tmp_path: Path) 
 
 
 def test_logs_since_count_back_on_the_clock_of_the_store(run: Run, bucket: Bucket) -> None:
-    """A machine whose clock is a year ahead sees the same lines as any other."""
+    """A machine whose clock is a year ahead prints the same lines as any other."""
     print_log(bucket.store, JOB, b"old\n", b"new\n")
     folder = Path(unquote(urlsplit(bucket.url).path))
     for segment, age_s in zip(sorted(folder.glob("logs/**/*.log")), (7200, 60), strict=True):
@@ -435,7 +435,7 @@ def test_logs_since_count_back_on_the_clock_of_the_store(run: Run, bucket: Bucke
 def test_logs_since_count_back_from_now_while_no_bastion_publishes(
     leader: str | None, run: Run, bucket: Bucket
 ) -> None:
-    """Jobs go on, and their machines tell how late it is by the store's clock."""
+    """Jobs continue, and their machines report the time by the store's clock."""
     lead(bucket.store, now=NOW + 10, leader=leader)
     print_log(bucket.store, JOB, b"old\n", b"new\n")
     bucket.store.create(layout.machine_use("gpu-1-0"), b"{}")
@@ -447,7 +447,7 @@ def test_logs_since_count_back_from_now_while_no_bastion_publishes(
 
 
 def test_logs_can_be_downloaded(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """One file a process, byte for byte."""
+    """There is one file per process, byte for byte."""
     print_log(bucket.store, JOB, b"a\xff", b"b")
     print_log(bucket.store, JOB, b"c", replica=1)
     ran = run("logs", "train", f"--download={tmp_path}/logs")
@@ -457,7 +457,7 @@ def test_logs_can_be_downloaded(run: Run, bucket: Bucket, tmp_path: Path) -> Non
 
 
 def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
-    """Each prints the jobs it changed; the requests are those of the API."""
+    """Each verb prints the jobs that it changed; the requests are those of the API."""
     with bucket.bastion() as bastion:
         assert "cancelled" in run("cancel", "train").out
         assert run("hold", "train", "-q").out == f"{JOB}\n"
@@ -478,14 +478,14 @@ def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
 
 
 def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> None:
-    """There is nothing to do, and that is told."""
+    """There is nothing to do, and the command says so."""
     end(bucket.store, "old-0123456789")
     ran = run("cancel", "old")
     assert (ran.code, ran.err) == (0, "nothing to do: the jobs have already ended\n")
 
 
 def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
-    """What there is, what is free, and which jobs are on it."""
+    """They show what exists, what is free, and which jobs are there."""
     machine = {
         "name": "own-1-0",
         "pool": "own",
@@ -530,7 +530,7 @@ def test_a_pool_counts_a_gang_once_and_nothing_of_a_machine_that_goes(
 
 
 def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> None:
-    """Problems, and that nothing was published for long, are on stderr."""
+    """Problems, and a long time without publications, are on stderr."""
     view = {
         "leader": "main",
         "host": "vm",
@@ -553,7 +553,7 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
 
 
 def test_status_tells_what_is_left_of_each_budget(run: Run, bucket: Bucket) -> None:
-    """One line for each type; a table of its own, which is there where there are budgets."""
+    """There is one line per type, in a separate table, if there are budgets."""
     lab = {
         "period": "month",
         "renewed_at": NOW + 3 * 86_400,
@@ -574,7 +574,7 @@ def test_status_tells_what_is_left_of_each_budget(run: Run, bucket: Bucket) -> N
 
 
 def test_a_job_tells_since_when_it_is_in_the_queue(run: Run, bucket: Bucket) -> None:
-    """Its age is that of its submission; the wait of its project is that of the present turn."""
+    """Its age counts from its submission; the project's wait is that of the present turn."""
     shares = {"nominal": {"v4": 512}, "usage": {}, "queued": 2}
     projects = {"blue": shares | {"waiting_since": NOW - 110}, "green": shares}
     publish(bucket.store, "status", {"leader": "main", "host": "vm", "projects": projects})
@@ -597,7 +597,7 @@ def test_a_job_tells_since_when_it_is_in_the_queue(run: Run, bucket: Bucket) -> 
 
 
 def test_status_without_a_leader_says_none(run: Run, bucket: Bucket) -> None:
-    """A bastion that gave up the lead leaves a status whose leader is none."""
+    """A bastion that gave up the lead leaves a status without a leader."""
     publish(bucket.store, "status", {"leader": None, "epoch": 3, "seq": 9, "since": None})
     (line,) = [each for each in run("status").out.splitlines() if each.startswith("leader")]
     assert line.split()[:5] == ["leader", "none:", "the", "last", "one"]
@@ -606,7 +606,7 @@ def test_status_without_a_leader_says_none(run: Run, bucket: Bucket) -> None:
 def test_the_quota_file_is_shown_checked_compared_and_changed(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In whole units; a bad file is told with its lines and changes nothing."""
+    """Units are whole; a bad file is reported with its lines and changes nothing."""
     assert "512 v4" in run("quota", "show").out
     assert run("quota", "show", "-o", "wide").out == QUOTA
     good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
@@ -644,7 +644,7 @@ def test_a_script_may_ask_whether_a_quota_file_changes_anything(
 
 
 def test_groups_limits_and_windows_are_shown(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """Members stand below their group, limits in a column, windows beside the table."""
+    """Members are below their group, limits in a column, windows beside the table."""
     more = tmp_path / "more.toml"
     more.write_text(
         QUOTA
@@ -703,7 +703,7 @@ reason = "new cooling"
 
 
 def test_a_job_says_on_the_command_line_that_it_does_not_borrow(run: Run, bucket: Bucket) -> None:
-    """`--no_borrow` is in the spec; without it the field is left out."""
+    """`--no_borrow` is in the spec; without it, the field is left out."""
     flags = ["launch", "--resources=v4=8", "--project_id=blue", "--dry_run", "--json"]
     for borrows, more in ((True, []), (False, ["--no_borrow"])):
         (job,) = json.loads(run(*flags, *more, "--", "true").out)["launch"]["jobs"]
@@ -711,7 +711,7 @@ def test_a_job_says_on_the_command_line_that_it_does_not_borrow(run: Run, bucket
 
 
 def test_bundle_prints_the_digest(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """Stdout has the digest alone; the second time nothing is sent."""
+    """Stdout has only the digest; the second time, nothing is sent."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("print(1)\n")
     first = run("bundle", str(tmp_path / "code"))
@@ -722,7 +722,7 @@ def test_bundle_prints_the_digest(run: Run, bucket: Bucket, tmp_path: Path) -> N
 
 
 def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """Of a repository the full commit; what does not go together is told."""
+    """For a repository it prints the full commit; incompatible options are an error."""
     head = git_repositories.commit(tmp_path / "repo", {"train.py": "print(1)\n"})
     ran = run("bundle", "--bundler_type=git", f"--bundler_spec=url=file://{tmp_path}/repo")
     assert (ran.out.strip(), ran.err) == (head, "")
@@ -742,7 +742,7 @@ def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Pat
 def test_options_of_a_bundle_are_those_of_the_folder_that_is_named(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Another folder would be sent in silence: the one that is found upward from here."""
+    """Otherwise another folder would be sent: the one found upward from here."""
     (tmp_path / "a b").mkdir()
     flags = ["launch", "--dry_run", f"--code={tmp_path / 'a b'}", "--bundler_spec=max_size=2GiB"]
     ran = run(*flags, "--", "true")
@@ -760,7 +760,7 @@ def test_options_of_a_bundle_are_those_of_the_folder_that_is_named(
 def test_an_image_is_named_by_profile_flag_and_name(
     run: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The repository comes from the profile, the tag from `--name`; the build's words are shown."""
+    """The repository comes from the profile, the tag from `--name`; the build's output is shown."""
     asked: list[DockerBuild] = []
 
     def build(code: DockerBuild, **_: object) -> ImageRef:
@@ -785,12 +785,12 @@ def test_an_image_is_named_by_profile_flag_and_name(
 
 
 def test_events_are_listed(run: Run) -> None:
-    """None yet is an empty table, not an error."""
+    """No events are an empty table, not an error."""
     assert run("events", "train").out.split() == ["AT", "JOB", "WHAT", "TEXT"]
 
 
 def test_a_mistake_of_ours_is_no_traceback(run: Run, bucket: Bucket) -> None:
-    """Whatever comes up is one line; --debug shows more."""
+    """Any error is one line; --debug shows more."""
     publish(bucket.store, "queue", {"jobs": [{"id": "a", "name": "a"}]})
     ran = run("list")
     assert ran.code == 1
@@ -808,7 +808,7 @@ def test_serving_a_place_that_cannot_be_is_told(run: Run, tmp_path: Path) -> Non
 
 
 def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """The command line, commit, difference and script; JSON has them all; the code is written."""
+    """It shows command line, commit, difference and script; JSON has all; the code is written."""
     tree = tmp_path / "tree"
     tree.mkdir()
     git_repositories.git(tree, "init", "-q", "-b", "main")
@@ -841,7 +841,7 @@ def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> N
 
 
 def test_rerun_submits_the_same_again(run: Run, bucket: Bucket) -> None:
-    """A new job of the same spec, with another priority where one is given."""
+    """The new job has the same spec, with another priority if given."""
     with bucket.bastion() as bastion:
         first = run("launch", "--retries=1", "-q", "--", "true").out.strip()
         end(bucket.store, first)
@@ -856,7 +856,7 @@ def test_rerun_submits_the_same_again(run: Run, bucket: Bucket) -> None:
 
 
 def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """The folder is data; how much it was goes to stderr; JSON has it all."""
+    """The folder is on stdout; its size is on stderr; JSON has everything."""
     kept = HostFact(project="blue", job=JOB, attempt=1, nonce="n", replica=0, host=0)
     machine = tmp_path / "machine"
     machine.mkdir()
@@ -875,7 +875,7 @@ def test_fetch_brings_what_a_job_kept(run: Run, bucket: Bucket, tmp_path: Path) 
 
 
 def test_a_launch_that_may_not_wait_is_told_of_every_machine(run: Run, bucket: Bucket) -> None:
-    """A table on stderr, then the error and its hint; nothing on stdout."""
+    """There is a table on stderr, then the error and its hint; nothing on stdout."""
     report = MachineReport(job="a-1", machine="gpu-1-0", why_not="draining")
     with bucket.bastion() as bastion:
         bastion.refusals, bastion.machines = ["a-1: short by 5 h100"], (report,)
@@ -905,7 +905,7 @@ echo hello "$@"
 
 
 def test_a_slurm_script_is_submitted(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """Its folder is its code, what one should know is noted, and its text is stored."""
+    """Its folder is its code, notes are printed, and its text is stored."""
     publish(bucket.store, "pool", {"pools": [{"name": "a", "resources": {"h100": 8, "cpu": 4}}]})
     script = tmp_path / "job.sbatch"
     script.write_text(SBATCH)
@@ -924,7 +924,7 @@ def test_a_slurm_script_is_submitted(run: Run, bucket: Bucket, tmp_path: Path) -
 def test_what_a_slurm_script_cannot_say_stands_beside_it(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Webhooks, secrets and retries have no #SBATCH line, so flags say them."""
+    """Webhooks, secrets and retries have no #SBATCH line, so flags set them."""
     script = tmp_path / "job.sbatch"
     script.write_text("#!/bin/sh\n#SBATCH --no-requeue\ntrue\n")
     flags = ["--notify=team", "--notify_on=ended", "--secret=HF_TOKEN", "--retries=2"]
@@ -938,7 +938,7 @@ def test_what_a_slurm_script_cannot_say_stands_beside_it(
 def test_import_prints_what_a_file_becomes(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The TOML that it prints can be submitted, and is the same launch."""
+    """The printed TOML can be submitted, and is the same launch."""
     publish(bucket.store, "pool", {"machines": [{"name": "m", "resources": {"h100": 8, "cpu": 4}}]})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.sbatch").write_text(SBATCH)
@@ -956,7 +956,7 @@ def test_import_prints_what_a_file_becomes(
 def test_a_file_that_is_not_there_is_a_usage_error(
     name: str, verb: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every kind of file ends with the same code, and the file that was meant is named."""
+    """Every kind of file has the same exit code, and the missing file is named."""
     monkeypatch.chdir(tmp_path)
     ran = run(verb, name)
     assert (ran.code, ran.out) == (2, "")
@@ -969,7 +969,7 @@ def test_a_file_that_is_not_there_is_a_usage_error(
 def test_the_command_line_comes_before_a_slurm_script(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with sbatch: name, time, array, partition, dependency and hold; what is left out stays."""
+    """As in sbatch: name, time, array, partition, dependency and hold; the rest stays."""
     monkeypatch.chdir(tmp_path)
     publish(bucket.store, "queue", {"jobs": [row("x-a1b2c3d4e5", project="blue")]})
     header = "#SBATCH --job-name=old --array=0-3 --time=5 --partition=a --nice=200 --export=B=2"
@@ -1019,7 +1019,7 @@ def test_the_command_line_comes_before_a_slurm_script(
 def test_what_cannot_be_imported_is_told(
     words: list[str], problem: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file and its line, one line each, and nothing is submitted."""
+    """The file and its line are reported, one line each, and nothing is submitted."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.sbatch").write_text(SBATCH)
     (tmp_path / "bad.sbatch").write_text("#!/bin/sh\n#SBATCH --qos=high\n")
@@ -1047,7 +1047,7 @@ def test_what_cannot_be_imported_is_told(
 def test_a_wrong_array_is_told_before_anything_is_sent(
     run: Run, flags: list[str], problem: str
 ) -> None:
-    """Each mistake is a line of its own, and exit 2."""
+    """Each error is a separate line, and the exit code is 2."""
     ran = run("launch", *flags, "--", "train", "--lr={lr}")
     assert ran.code == 2
     assert problem in ran.err
@@ -1063,14 +1063,14 @@ def test_a_wrong_array_is_told_before_anything_is_sent(
     ],
 )
 def test_a_flag_that_would_do_nothing_is_refused(run: Run, flags: list[str], problem: str) -> None:
-    """A user who says what becomes of a hang believes that hangs are looked for."""
+    """A user who sets the action on a hang expects that hangs are detected."""
     ran = run("launch", *flags, "--", "train")
     assert ran.code == 2
     assert problem in ran.err
 
 
 def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
-    """Ten thousand tasks are one request of some hundred bytes; a sweep is typed as it is meant."""
+    """Ten thousand tasks are one request of a few hundred bytes; a sweep keeps its types."""
     with bucket.bastion() as bastion:
         ran = run("launch", "-q", "--array=0-9999%10", "--", "train")
         swept = run(
@@ -1095,7 +1095,7 @@ def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
 def test_a_dry_run_of_what_would_be_refused_exits_104(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """As its help says: the launch is printed, the refusal told on stderr, and a script sees it."""
+    """As its help says, the launch is printed, the refusal is on stderr, and a script sees it."""
     publish(bucket.store, "pools", {"pools": [], "machines": []})
     words = (f"--code={tmp_path}", "--python_env=uv.lock", "--", "true")
     ran = run("launch", "--dry_run", *words)
@@ -1106,7 +1106,7 @@ def test_a_dry_run_of_what_would_be_refused_exits_104(
 
 
 def test_a_dry_run_tells_tasks_together(run: Run, bucket: Bucket) -> None:
-    """The spec as it would be sent; nothing is written."""
+    """The spec is shown as it would be sent; nothing is written."""
     ran = run("launch", "--dry_run", "--json", "--array=0-99%10", "--", "train")
     assert json.loads(ran.out)["launch"]["array"] == "0-99%10"
     assert not bucket.store.list(layout.INBOX)

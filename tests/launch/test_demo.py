@@ -1,4 +1,4 @@
-"""What the demo goes on with after its play, and the devices that it makes up."""
+"""What the demo continues with after its scenario, and its simulated devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEVICES = 16
 
 
 def test_there_is_always_work_that_runs_and_work_that_waits() -> None:
-    """Vision has more than all devices at any time; language comes back for half of them."""
+    """Vision has more work than all devices; language returns for half of them."""
     encore, active, waves, failures = Encore(), list[tuple[float, Piece]](), 0, 0
     for second in range(600):
         active = [(until, each) for until, each in active if until > second]
@@ -37,7 +37,7 @@ def test_there_is_always_work_that_runs_and_work_that_waits() -> None:
 
 
 def test_devices_are_as_busy_as_the_jobs_that_hold_them(tmp_path: Path) -> None:
-    """A held device is used, more or less as time goes on; one that nothing holds is idle."""
+    """A held device is used, with varying intensity; one that no job holds is idle."""
     machine = MachineView(
         name="laptop-1-0",
         pool="laptop",
@@ -59,7 +59,7 @@ def test_devices_are_as_busy_as_the_jobs_that_hold_them(tmp_path: Path) -> None:
 
 
 def test_a_job_that_waits_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line comes once the scheduler has judged the job, and once for each state."""
+    """A line appears once the scheduler has judged the job, and once for each state."""
     screen = Screen(Output(), SystemClock())
     new = JobView(
         id="fourth-1", name="fourth", project="vision", user="ada", launch="f", state="queued"
@@ -72,7 +72,7 @@ def test_a_job_that_waits_is_told_with_its_reason(capsys: pytest.CaptureFixture[
 
 
 def test_a_state_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """What keeps it there follows, and not the word again."""
+    """Later lines have the cause, without repeating the word."""
     stopping = JobView(
         id="extra-1",
         name="extra",

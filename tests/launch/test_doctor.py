@@ -1,4 +1,4 @@
-"""`doctor`: what it prints, and how it exits."""
+"""The output and the exit codes of `doctor`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def begin(bucket: Bucket, config: str, *machines: Machine) -> None:
 
 
 def test_the_bastions_own_host_is_not_looked_at(run: Run, bucket: Bucket) -> None:
-    """Listing a local pool acts on its machines, so the doctor says that it does not."""
+    """Listing a local pool affects its machines, so the doctor says that it does not."""
     begin(bucket, LOCAL)
     ran = run("doctor")
     assert (ran.code, ran.out) == (0, "")
@@ -79,7 +79,7 @@ def test_hosts_of_which_none_answers_are_odd(run: Run, bucket: Bucket, tmp_path:
 def test_a_cluster_is_asked_for_rights_and_what_has_ended_is_no_machine(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """A right that is missing is named; what is left of a pod is not counted."""
+    """A missing permission is named; remains of a pod are not counted."""
     with kubernetes(tmp_path) as cluster:
         text = LOCAL.replace("here", "lab").replace("count = 1", "max_machines = 2")
         text = text.replace('"local"', f'"kubernetes"\nimage = "{IMAGE}"')
@@ -105,7 +105,7 @@ def test_a_cluster_is_asked_for_rights_and_what_has_ended_is_no_machine(
 def test_a_host_that_does_not_answer_is_odd_beside_those_that_do(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """It is named with the words of ssh, and the pool is listed all the same."""
+    """It is named with the words of ssh, and the pool is still listed."""
     hosts = OwnHosts(tmp_path)
     with hosts.add("gpu1"):
         with hosts.path.open("a") as settings:
@@ -122,7 +122,7 @@ def test_a_host_that_does_not_answer_is_odd_beside_those_that_do(
 
 
 def test_an_agent_of_a_local_pool_that_is_silent_is_odd(run: Run, bucket: Bucket) -> None:
-    """Root knows when it was heard, and nothing on this machine is touched."""
+    """Root knows when it was last heard, and nothing on this machine is changed."""
     ready = Machine(name="here-1-0", pool="here", phase=MachinePhase.READY, heartbeat_s=30.0)
     heard = Machine(name="here-1-1", pool="here", heard_at=1.7e9 - 60.0, heartbeat_s=30.0)
     begin(bucket, LOCAL, ready, heard)
@@ -137,7 +137,7 @@ ORPHAN = Odd(pool="gpu", machine="gpu-1-0", kind="orphan")
 
 @pytest.mark.parametrize(("typed", "agreed"), [(b"y\n", True), (b"\n", False), (b"no\n", False)])
 def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, typed: bytes, agreed: bool) -> None:
-    """What is deleted is named, and only a yes deletes it."""
+    """What will be deleted is named, and only a yes deletes it."""
     mine, its = os.openpty()
     with os.fdopen(its) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -153,7 +153,7 @@ def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, typed: bytes, ag
 
 
 def test_it_does_not_ask_where_no_user_can_answer() -> None:
-    """In a script nothing is deleted without --yes."""
+    """In a script, nothing is deleted without --yes."""
     assert agrees([ORPHAN]) is False
 
 
@@ -168,7 +168,7 @@ def test_it_does_not_ask_where_no_user_can_answer() -> None:
 def test_the_cost_of_orphans_says_whose_prices_these_are(
     own: int, listed: int, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Prices of the admin and those of a price list are never taken for each other."""
+    """Prices set by the admin are distinguished from those of a price list."""
     odd = [
         Odd(
             pool="gpu", machine="gpu-1-0", kind="orphan", price_per_hour=10.0, is_list_price=is_list

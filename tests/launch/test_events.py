@@ -1,4 +1,4 @@
-"""What `events`, `why` and `show` take: several jobs, the newest events, and those to come."""
+"""`events`, `why` and `show`: several jobs, the newest events, and future events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER = "eval-9876543210"
 
 
 def happen(bucket: Bucket, number: int) -> None:
-    """Fill root with so many events of two jobs in turn, the last one now."""
+    """Fill root with that many events of two jobs in turn, the last one now."""
     events = [
         {"n": n, "at": NOW + 11 - number + n, "job": (JOB, OTHER)[n % 2], "what": f"event-{n}"}
         for n in range(number)
@@ -28,12 +28,12 @@ def happen(bucket: Bucket, number: int) -> None:
 
 
 def told(out: str) -> list[str]:
-    """The events of a table."""
+    """Return the events of a table."""
     return [word for word in out.split() if word.startswith("event-")]
 
 
 def test_events_are_cut_by_number_and_by_time(run: Run, bucket: Bucket) -> None:
-    """--tail keeps the last ones, --since what happened lately by the store's clock."""
+    """--tail keeps the last ones, --since the recent ones by the store's clock."""
     happen(bucket, 8)
     assert told(run("events", "--tail=2").out) == ["event-6", "event-7"]
     assert told(run("events", "--since=2s").out) == ["event-5", "event-6", "event-7"]
@@ -44,7 +44,7 @@ def test_events_are_cut_by_number_and_by_time(run: Run, bucket: Bucket) -> None:
 
 
 def test_events_tell_the_longest_wait_in_the_queue(run: Run, bucket: Bucket) -> None:
-    """With the command that shows who used the devices then; a hold is no wait, nor a minute."""
+    """The hint is a command that shows what held devices; holds and short waits do not count."""
     script = [
         (0, "submitted"),
         (1, "held"),
@@ -116,7 +116,7 @@ def test_a_task_joins_the_queue_with_its_array(run: Run, bucket: Bucket) -> None
 
 
 def test_quiet_events_name_jobs(run: Run, bucket: Bucket) -> None:
-    """-q prints ids that other verbs take, each once, also while it follows."""
+    """-q prints ids for other verbs, each once, even while it follows."""
     happen(bucket, 5)
     assert run("events", "-q").out.split() == [JOB, OTHER]
     assert run("events", "-q", "--tail=1").out.split() == [JOB]
@@ -126,7 +126,7 @@ def test_quiet_events_name_jobs(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_terminal_shows_the_newest_of_all_events(bucket: Bucket, tmp_path: Path) -> None:
-    """Where no job is named, the last fifty, and how more are asked for."""
+    """Without a job, it shows the last fifty, and how to get more."""
     happen(bucket, 60)
     lines = drawn(["events"], bucket, tmp_path, columns=120)
     assert told("\n".join(lines))[0] == "event-10"
@@ -134,7 +134,7 @@ def test_a_terminal_shows_the_newest_of_all_events(bucket: Bucket, tmp_path: Pat
 
 
 def test_events_of_several_jobs_are_in_order(run: Run, bucket: Bucket) -> None:
-    """Those of two jobs are one list, by number; a name that comes twice counts once."""
+    """Events of two jobs are one list, by number; a repeated name counts once."""
     happen(bucket, 5)
     of_both = [f"event-{n}" for n in range(5)]
     assert told(run("events", "train", "eval", "train").out) == of_both
@@ -142,7 +142,7 @@ def test_events_of_several_jobs_are_in_order(run: Run, bucket: Bucket) -> None:
 
 
 def test_following_ends_with_the_job(run: Run, bucket: Bucket) -> None:
-    """-f prints what happened, as lines or as an object a line, and ends once the job has ended."""
+    """-f prints events as lines or JSON lines, and ends once the job has ended."""
     happen(bucket, 6)
     publish(bucket.store, "queue", {"jobs": []})
     end(bucket.store, JOB)
@@ -175,7 +175,7 @@ def test_show_tells_how_long_a_job_waited(run: Run, bucket: Bucket) -> None:
 
 
 def test_why_and_show_take_several_jobs(run: Run, bucket: Bucket) -> None:
-    """Each is told in the order given; as JSON they are one list."""
+    """They are in the given order; as JSON they are one list."""
     publish(bucket.store, "queue", {"jobs": [row(JOB), row(OTHER, text="behind one job")]})
     lines = run("why", "eval", "train").out.splitlines()
     assert [line.split()[0] for line in lines] == [OTHER, JOB]

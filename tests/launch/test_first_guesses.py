@@ -1,4 +1,4 @@
-"""What is told before a submission, and what is understood: names, parameters, secrets, files."""
+"""Hints before a submission, and accepted habits: names, parameters, secrets, files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_job_is_named_after_its_program(command: list[str], name: str) -> None
 
 
 def test_a_parameter_that_nothing_names_is_told(run: Run, bucket: Bucket) -> None:
-    """Tasks of `echo nothing` are equal, but for a variable; a used parameter is not told."""
+    """Tasks of `echo nothing` differ only in a variable; used parameters cause no note."""
     with bucket.bastion():
         ran = run("launch", "-q", "--sweep=lr=1,2", "--sweep=seed=1,2", "--", "echo", "{seed}")
         used = run("launch", "-q", "--sweep=lr=1,2", "--env=RATE={lr}", "--", "train")
@@ -43,7 +43,7 @@ def test_a_parameter_that_nothing_names_is_told(run: Run, bucket: Bucket) -> Non
 
 
 def test_a_secret_is_told_to_be_read_on_the_machine(run: Run, bucket: Bucket) -> None:
-    """Whether it is there is known on the machine alone, and the submission says so."""
+    """Only the machine knows whether it exists, and the submission says so."""
     with bucket.bastion():
         ran = run("launch", "-q", "--secret=WANDB_API_KEY", "--", "train")
         named = run("launch", "-q", "--secret=KEY=file:a", "--", "train")
@@ -52,14 +52,14 @@ def test_a_secret_is_told_to_be_read_on_the_machine(run: Run, bucket: Bucket) ->
 
 
 def test_a_switch_takes_no_value(run: Run) -> None:
-    """In our words, not in those of argparse."""
+    """The error has our words, not those of argparse."""
     ran = run("launch", "--no_resume=false", "--", "train")
     assert ran.err.startswith("error: --no_resume: takes no value, but 'false' was given")
     assert ran.code == 2
 
 
 def test_a_profile_has_the_names_of_flags_too(run: Run) -> None:
-    """`project_id` and `user_id` mean what the flags of that name mean."""
+    """`project_id` and `user_id` mean the same as the flags of that name."""
     assert run("config", "set", "project_id=blue", "user_id=ada").code == 0
     shown = run("config", "show", "--json").out
     assert '"project": "blue"' in shown
@@ -67,7 +67,7 @@ def test_a_profile_has_the_names_of_flags_too(run: Run) -> None:
 
 
 def test_a_configuration_is_checked_before_it_is_in_force(run: Run, tmp_path: Path) -> None:
-    """Every problem of a file comes at once, of whatever kind, with the file's own name."""
+    """All problems of a file, of any kind, are reported together with the file's own name."""
     file = tmp_path / "pools.toml"
     file.write_text(
         '[pools.a]\nprovider = "nowhere"\nfoo = 1\ncount = 2\nresources = { h100 = 8 }\n'
@@ -100,7 +100,7 @@ def test_a_configuration_is_checked_before_it_is_in_force(run: Run, tmp_path: Pa
 def test_a_wrong_quota_file_names_the_page_that_comes_with_the_program(
     run: Run, tmp_path: Path
 ) -> None:
-    """No path of the sources, which an installed program does not have."""
+    """The path is not that of the sources, which an installed program does not have."""
     path = tmp_path / "quotas.toml"
     path.write_text("[totall]\n")
     checked = run("quota", "check", str(path))
@@ -110,7 +110,7 @@ def test_a_wrong_quota_file_names_the_page_that_comes_with_the_program(
 
 
 def test_quiet_prints_names_alone(run: Run, bucket: Bucket) -> None:
-    """A view of one thing too: of `status` the projects, of `why` and `show` the job."""
+    """This includes single views: the projects of `status`, the job of `why` and `show`."""
     publish(bucket.store, "queue", {"jobs": [row(JOB)]})
     publish(bucket.store, "status", {"leader": "a", "projects": {"blue": {}, "red": {}}})
     assert run("status", "-q").out == "blue\nred\n"
@@ -118,7 +118,7 @@ def test_quiet_prints_names_alone(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_file_of_yaml_is_told_what_serves_here(run: Run) -> None:
-    """And not to be a command, which it never is."""
+    """The message does not call it a command."""
     ran = run("launch", "task.yaml")
     assert ran.code == 2
     assert ran.err.splitlines()[:2] == [
@@ -136,7 +136,7 @@ def test_an_empty_list_tells_where_the_others_are(run: Run, bucket: Bucket) -> N
 
 
 def test_what_is_used_up_is_told_as_none(run: Run, bucket: Bucket) -> None:
-    """Free is `0 h100`, not an empty cell; devices stand first."""
+    """Free is `0 h100`, not an empty cell; devices are first."""
     machine = {
         "name": "own-1-0",
         "pool": "own",
@@ -152,12 +152,12 @@ def test_what_is_used_up_is_told_as_none(run: Run, bucket: Bucket) -> None:
 
 
 def fields_of(job: Job) -> dict[str, str]:
-    """What is shown of `job`, alone in its launch."""
+    """Return the fields shown of `job`, alone in its launch."""
     return dict(spec_fields(job, Launch(name="a", jobs=[job])))
 
 
 def test_a_script_hides_no_other_field() -> None:
-    """A word of many lines is told by its first; a short command is shown whole."""
+    """Of an argument of many lines the first is shown; a short command is shown whole."""
     script = "\n".join(["#!/bin/sh", *(f"step {n}" for n in range(60))])
     long = Job(processes=[Process(["bash", "-c", script, "job.sbatch"])])
     shown = fields_of(long)["command"]
@@ -172,7 +172,7 @@ def test_a_script_hides_no_other_field() -> None:
 
 
 def test_what_decides_a_gang_is_shown() -> None:
-    """Only what differs from the default: that the first replica decides, that others go on."""
+    """Only non-default values are shown: the first replica decides, others continue."""
     ray = Job(processes=[Process(["ray"])], replicas=3, success="first", on_failure="continue")
     shown = {name: said for name, said in fields_of(ray).items() if said}
     assert shown["succeeds"] == "when its first replica does"

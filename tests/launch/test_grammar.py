@@ -1,4 +1,4 @@
-"""The grammar of the command line, and words for what does not fit it."""
+"""The grammar of the command line, and messages about errors in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERBS = [verb for family in FAMILIES.values() for verb in family]
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str, run: Run) -> None:
-    """`--help` says what it does and shows a line that can be copied."""
+    """`--help` describes the verb and shows a line to copy."""
     ran = run(verb, "--help")
     assert ran.code == 0
     assert f"usage: bastion {verb}" in ran.out
@@ -35,7 +35,7 @@ def test_every_verb_has_help_with_an_example(verb: str, run: Run) -> None:
 
 
 def test_the_help_of_launch_begins_with_its_common_flags(run: Run) -> None:
-    """What says how code gets there stands among the first; what all verbs share comes last."""
+    """Flags about code are among the first; those of all verbs come last."""
     lines = run("launch", "--help").out.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert heads[1:4] == ["positional arguments:", "options:", "common:"]
@@ -45,7 +45,7 @@ def test_the_help_of_launch_begins_with_its_common_flags(run: Run) -> None:
 
 
 def test_the_first_page_fits_a_narrow_terminal(run: Run) -> None:
-    """Nothing of it is torn at 80 columns."""
+    """Nothing is broken at 80 columns."""
     assert max(map(len, run("--help").out.splitlines())) <= 80
 
 
@@ -61,7 +61,7 @@ def test_the_first_page_names_every_verb(run: Run) -> None:
 
 @pytest.mark.parametrize("word", SEVERAL_VERBS)
 def test_a_verb_is_built_without_the_others(word: str) -> None:
-    """What one command needs of the grammar is the same as in the whole of it."""
+    """The part of the grammar for one command equals that of the whole."""
     verb = ALIASES.get(word, word)
     _, alone = build(word)
     _, whole = build()
@@ -70,20 +70,20 @@ def test_a_verb_is_built_without_the_others(word: str) -> None:
 
 
 def test_no_words_at_all_print_help_and_are_a_mistake(run: Run) -> None:
-    """`bastion` alone helps, and exits as usage errors do."""
+    """`bastion` alone prints help, with the exit code of usage errors."""
     ran = run()
     assert ran.code == 2
     assert "usage: bastion VERB" in ran.out
 
 
 def test_the_version_is_one_line(run: Run) -> None:
-    """For reports."""
+    """It can be pasted into reports."""
     ran = run("--version")
     assert (ran.code, ran.out.split(" ")[0]) == (0, "bastion")
 
 
 def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
-    """Or it would be refused where it is right, or answered with what is no verb either."""
+    """Otherwise a valid verb would be refused, or the answer would name an unknown one."""
     ours = {command.split()[0] for command in THEIRS.values()}
     assert ours - {"--version"} <= set(SEVERAL_VERBS)
     assert set(DESTRUCTIVE) <= set(VERBS)
@@ -92,7 +92,7 @@ def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
 
 
 def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
-    """A flag of ours that an answer names is one that launch, list or quota has."""
+    """A flag named in an answer is one of launch or list."""
     _, verbs = build()
     for verb in ("launch", "list"):
         own = {flag for each in verbs.parsers[verb]._actions for flag in each.option_strings}
@@ -149,7 +149,7 @@ def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
     ],
 )  # fmt: skip
 def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str, run: Run) -> None:
-    """Ready to paste; no misspelling is answered with what destroys."""
+    """The answer can be pasted; no misspelling is answered with a destructive verb."""
     ran = run(*words)
     assert ran.code == 2
     assert ran.err.splitlines()[1] == f"hint: {hint}"
@@ -204,7 +204,7 @@ def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str,
     ],
 )
 def test_a_command_of_another_program_keeps_its_meaning(typed: str, ours: str, run: Run) -> None:
-    """Each flag becomes ours, or is left out; what is told parses."""
+    """Each flag becomes ours or is left out; the suggested command parses."""
     ran = run(*shlex.split(typed))
     hint = ran.err.splitlines()[1].removeprefix("hint: bastion ")
     assert hint == ours
@@ -215,7 +215,7 @@ def test_a_command_of_another_program_keeps_its_meaning(typed: str, ours: str, r
 
 @pytest.mark.parametrize("flag", ["--gpus=two", "-G=two", "--accelerators=two"])
 def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, run: Run) -> None:
-    """And not under all of them."""
+    """The message does not list all of them."""
     ran = run("launch", flag, "--", "true")
     name = flag.partition("=")[0]
     assert (
@@ -225,7 +225,7 @@ def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, 
 
 @pytest.mark.parametrize("flags", ["--json -q", "-o json -q", "-o wide --json", "-o name --json"])
 def test_two_formats_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
-    """A program that asks for JSON gets it, or is told; the same said twice is said once."""
+    """A program that asks for JSON gets it, or an error; the same value twice is fine."""
     ran = run("list", *flags.split())
     assert (ran.code, ran.out) == (2, "")
     assert "are different output formats; give only one" in ran.err
@@ -235,7 +235,7 @@ def test_two_formats_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("flags", ["--gpus=8 -N 2", "-N2 -G h100:8", "--nodes=2 --gpus 8"])
 def test_devices_of_all_nodes_together_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
-    """Sixteen would be asked for where Slurm gives eight."""
+    """Otherwise sixteen would be requested where Slurm gives eight."""
     ran = run("launch", "--dry_run", *flags.split(), "--", "true")
     assert ran.code == 2
     assert "Slurm counts the devices of all nodes together" in ran.err
@@ -273,7 +273,7 @@ def test_devices_of_all_nodes_together_are_refused(flags: str, run: Run, bucket:
 def test_a_foreign_flag_that_can_mean_one_thing_is_understood(
     flags: str, field: str, value: object, run: Run, bucket: Bucket
 ) -> None:
-    """Slurm's and sky's habits are as good as our flags."""
+    """Slurm's and sky's flags work like our own."""
     ran = run("launch", "--dry_run", "--json", *flags.split(), "--", "true")
     assert ran.code == 0, ran.err
     (job,) = json.loads(ran.out)["launch"]["jobs"]
@@ -281,7 +281,7 @@ def test_a_foreign_flag_that_can_mean_one_thing_is_understood(
 
 
 def test_a_wrapped_command_is_one_of_the_shell(run: Run, bucket: Bucket) -> None:
-    """As `sbatch --wrap` has it; a second command beside it is refused."""
+    """This works like `sbatch --wrap`; a second command beside it is refused."""
     ran = run("launch", "--dry_run", "--json", "--wrap=echo $HOME && ls")
     assert ran.code == 0, ran.err
     (job,) = json.loads(ran.out)["launch"]["jobs"]
@@ -307,14 +307,14 @@ def test_a_wrapped_command_is_one_of_the_shell(run: Run, bucket: Bucket) -> None
 def test_resources_that_cannot_be_meant_are_refused(
     written: str, error: str, hint: str, run: Run, bucket: Bucket
 ) -> None:
-    """With the types that this bastion has, never one that it has not."""
+    """The error lists only types that this bastion has."""
     ran = run("launch", f"--resources={written}", "--", "true")
     assert ran.code == 2
     assert ran.err.splitlines() == [f"error: {error}", *([f"hint: {hint}"] if hint else [])]
 
 
 def test_help_is_a_verb_too(run: Run) -> None:
-    """As in git and kubectl, with the same words as the flag."""
+    """As in git and kubectl, it prints the same text as the flag."""
     assert run("help").out == run("--help").out
     assert run("help", "launch").out == run("launch", "--help").out
     assert run("help", "ls").out == run("list", "--help").out
@@ -322,7 +322,7 @@ def test_help_is_a_verb_too(run: Run) -> None:
 
 
 def test_help_prints_a_page_by_name(run: Run) -> None:
-    """An error, a reason or a guide, whatever the case; a name that is none tells the nearest."""
+    """This can be an error, a reason or a guide in any case; an unknown name gets the nearest."""
     assert run("help", "fragmented").out.startswith("# Fragmented\n")
     assert run("help", "Stop_and_resume").out.startswith("# ")
     assert "InDoubtError" in run("help", "pages").out.splitlines()
@@ -343,7 +343,7 @@ def test_help_prints_a_page_by_name(run: Run) -> None:
 
 
 def test_the_usage_of_a_verb_says_what_it_takes(run: Run) -> None:
-    """A command where there is one, and no word that is only there to be refused."""
+    """It shows a command if there is one, and no argument that is always refused."""
     usages = {verb: run(verb, "--help").out.splitlines()[0] for verb in VERBS}
     for verb in ("launch", "run"):
         assert usages[verb] == f"usage: bastion {verb} [FILE...] [flags] [-- COMMAND...]"
@@ -355,7 +355,7 @@ def test_the_usage_of_a_verb_says_what_it_takes(run: Run) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
-    """What to read next is a page that exists."""
+    """The page exists."""
     named = run(verb, "--help").out.splitlines()[-1].removeprefix("more: bastion help ")
     assert find_page(named)
 
@@ -642,7 +642,7 @@ def test_what_does_not_fit_is_one_line_and_a_hint(
 
 
 def test_dashes_and_underscores_are_one_in_flags_only() -> None:
-    """Names of flags are made one; values, words and the command stay as they are."""
+    """Flag names are normalized; values, arguments and the command stay as they are."""
     assert normal(["--instance-type=tpu-v4-32", "a-b", "-p", "x"]) == [
         "--instance_type=tpu-v4-32",
         "a-b",
@@ -666,7 +666,7 @@ def test_dashes_and_underscores_are_one_in_flags_only() -> None:
 def test_the_users_own_words_pass_untouched(
     words: list[str], ours: list[str], theirs: list[str] | None
 ) -> None:
-    """After `--`, or after the script, nothing is ours to read."""
+    """Everything after `--`, or after the script, belongs to the user."""
     assert split_command(words) == (ours, theirs)
 
 
@@ -691,13 +691,13 @@ def test_the_users_own_words_pass_untouched(
 def test_a_comma_stands_between_two_values_where_none_can_have_one(
     words: list[str], dest: str, values: list[str]
 ) -> None:
-    """As the flag given twice; the value of a variable may hold commas of its own."""
+    """It is like the flag given twice; a variable's value may contain commas."""
     parser, _ = build()
     assert getattr(parser.parse_args(words), dest) == values
 
 
 def test_flags_may_lie_in_a_file(run: Run, tmp_path: Path) -> None:
-    """`--flagfile` is absl's: one flag a line, comments allowed."""
+    """`--flagfile` is absl's: one flag per line, with comments."""
     flags = tmp_path / "flags"
     flags.write_text("# mine\n--state=failed\n--output=json\n")
     assert '"jobs": []' in run("list", f"--flagfile={flags}").out
@@ -719,7 +719,7 @@ def test_flags_may_lie_in_a_file(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_a_job_is_called_after_its_program(command: list[str], name: str) -> None:
-    """Without --name, the first word that says what runs names the job."""
+    """Without --name, the first informative word of the command names the job."""
     assert name_from(command) == name
 
 
@@ -732,7 +732,7 @@ def test_quotes_within_quotes_are_noticed() -> None:
 
 
 def test_inner_quotes_behind_c_are_taken_off(run: Run, bucket: Bucket) -> None:
-    """The command of axlearn's documentation runs the program that its author meant."""
+    """The command in axlearn's documentation runs the program that its author meant."""
     with bucket.bastion() as bastion:
         ran = run("launch", "-q", "--", "python3", "-c", "'import jax; print(jax.devices())'")
     body = bastion.taken[0][1]
@@ -745,7 +745,7 @@ def test_inner_quotes_behind_c_are_taken_off(run: Run, bucket: Bucket) -> None:
 def test_a_file_that_stays_behind_is_said_before_it_is_missed(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A word of the command that is a file here, and no code is sent."""
+    """An argument of the command is a local file, and no code is sent."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('hi')")
     said = "note: train.py is a local file, but no code is sent; to send it: --code=.\n"
@@ -757,7 +757,7 @@ def test_a_file_that_stays_behind_is_said_before_it_is_missed(
 def test_a_script_that_the_code_does_not_hold_is_said_before_it_is_missed(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mistyped name, and a path from here where another folder is sent."""
+    """This covers a mistyped name, and a local path if another folder is sent."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.py").write_text("print('hi')")
@@ -778,7 +778,7 @@ def test_a_script_that_the_code_does_not_hold_is_said_before_it_is_missed(
 def test_a_script_that_submits_nothing_is_an_error(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A training script was meant as the job; the command that was meant is the hint."""
+    """A training script was meant as the job; the hint has the intended command."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('hi')")
     ran = run("launch", "train.py", "--lr=1")
@@ -799,7 +799,7 @@ def test_a_script_that_submits_nothing_is_an_error(
 
 
 def test_a_dry_run_prints_what_launch_takes_back(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """The file says what the flags said."""
+    """The file contains what the flags said."""
     flags = ("--resources=h100=2", "--replicas=2", "--env=A=1", "--retries=3", "--pool=p")
     file = tmp_path / "spec.toml"
     file.write_text(run("launch", "--dry_run", *flags, "--", "echo", "$x").out)
@@ -824,7 +824,7 @@ def test_a_dry_run_prints_what_launch_takes_back(run: Run, bucket: Bucket, tmp_p
 def test_a_script_that_lies_here_is_sent(
     words: str, hint: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that answers one of another system works when it is pasted."""
+    """A pasted command that answers one of another system works."""
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
     assert run(*words.split()).err.splitlines()[1] == f"hint: {hint}"

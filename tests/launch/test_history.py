@@ -1,4 +1,4 @@
-"""`bastion history`, `usage` and `query`: what they print of a record that is known by hand."""
+"""The output of `bastion history`, `usage` and `query` for a known record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = ("--since=2024-10-04", "--until=2024-10-05")
 
 @pytest.fixture
 def record(bucket: Bucket) -> Log:
-    """Two days: on the first ann's job succeeded, ben's was preempted, then failed."""
+    """Provide two days: on the first ann's job succeeded, ben's was preempted, then failed."""
     log = Log()
     log.store = bucket.store  # type: ignore[assignment]
     log.seal(
@@ -57,7 +57,7 @@ def record(bucket: Bucket) -> Log:
 
 
 def test_history_lists_jobs_that_ended(run: Run, record: Log) -> None:
-    """One line a job with the sums of its attempts, the newest first."""
+    """There is one line per job with the sums of its attempts, the newest first."""
     ran = run("history", "--json", *DAY)
     found = json.loads(ran.out)["jobs"]
     assert [job["job"] for job in found] == ["eval-ben", "train-ann"]
@@ -87,12 +87,12 @@ def test_history_lists_jobs_that_ended(run: Run, record: Log) -> None:
     ],
 )
 def test_history_is_filtered(run: Run, record: Log, words: list[str], jobs: list[str]) -> None:
-    """Project, user, state, name and number choose among the jobs."""
+    """Project, user, state, name and number select jobs."""
     assert run("history", "-q", *DAY, *words).out.split() == jobs
 
 
 def test_history_looks_like_a_table(run: Run, record: Log) -> None:
-    """The table has the state, the hours and the reason; what is cut off is told."""
+    """The table has the state, the hours and the reason; omitted rows are mentioned."""
     ran = run("history", *DAY, "--limit=1")
     assert ran.code == 0
     assert "eval-ben" in ran.out
@@ -112,19 +112,19 @@ def test_history_looks_like_a_table(run: Run, record: Log) -> None:
     ],
 )
 def test_more_is_offered_where_there_is_more(run: Run, record: Log, limit: int, told: str) -> None:
-    """A number that leaves out no job offers no other, and the one that is offered shows more."""
+    """A limit that omits no job suggests no other, and the suggested one shows more."""
     assert told in run("history", *DAY, f"--limit={limit}").err
 
 
 def test_a_wide_table_has_every_exit_code(run: Run, record: Log) -> None:
-    """0 is a code as any other."""
+    """0 is a code like any other."""
     header, *rows = run("history", "-o", "wide", *DAY).out.splitlines()
     at = header.index("CODE")
     assert [row[at:].split()[0] for row in rows] == ["3", "0"]
 
 
 def test_csv_has_all_columns(run: Run, record: Log) -> None:
-    """Comma-separated output is read by other programs, header first."""
+    """Comma-separated output is for other programs, with the header first."""
     rows = list(csv.DictReader(run("history", "--csv", *DAY).out.splitlines()))
     assert [row["job"] for row in rows] == ["eval-ben", "train-ann"]
     usage = list(csv.DictReader(run("usage", "--csv", *DAY).out.splitlines()))
@@ -134,7 +134,7 @@ def test_csv_has_all_columns(run: Run, record: Log) -> None:
 
 
 def test_usage_sums_up(run: Run, record: Log) -> None:
-    """Usage by project has hours, shares, waste and cost; what has no price is told."""
+    """Usage by project has hours, shares, waste and cost; missing prices are mentioned."""
     ran = run("usage", *DAY)
     header, blue, red = ran.out.splitlines()
     assert header.split()[:3] == ["PROJECT", "DEVICE", "JOBS"]
@@ -149,7 +149,7 @@ def test_usage_sums_up(run: Run, record: Log) -> None:
 
 
 def test_a_cost_below_a_cent_is_not_nothing(run: Run, record: Log) -> None:
-    """A tenth of a second of a machine costs less than a cent, and is no 0.00."""
+    """A tenth of a second of a machine costs less than a cent, but is not 0.00."""
     moment = ("--since=2024-10-04T00:59:59Z", "--until=2024-10-04T00:59:59.1Z")
     blue, red = json.loads(run("usage", "--json", *moment).out)["rows"]
     assert 0 < blue["cost"] < 0.005
@@ -158,7 +158,7 @@ def test_a_cost_below_a_cent_is_not_nothing(run: Run, record: Log) -> None:
 
 
 def test_query_answers(run: Run, record: Log) -> None:
-    """SQL answers as a table and as JSON, moments as text."""
+    """SQL returns a table or JSON, with times as text."""
     sql = "SELECT job, ended_at FROM attempts WHERE project = 'red' ORDER BY event"
     assert json.loads(run("query", "--json", sql).out)["rows"] == [
         {"job": "eval-ben", "ended_at": "2024-10-04T02:00:00Z"},
@@ -181,7 +181,7 @@ def test_query_answers(run: Run, record: Log) -> None:
     ],
 )
 def test_a_wrong_question_is_told(run: Run, record: Log, words: list[str], said: str) -> None:
-    """Unknown words, moments, tables and files are one line, with exit code 2."""
+    """Unknown words, times, tables and files are one line, with exit code 2."""
     ran = run(*words)
     assert ran.code == 2
     assert said in ran.err
@@ -189,7 +189,7 @@ def test_a_wrong_question_is_told(run: Run, record: Log, words: list[str], said:
 
 
 def test_a_bucket_without_a_record_has_no_rows(run: Run, bucket: Bucket) -> None:
-    """Before anything ended, all three answer with nothing."""
+    """Before any job has ended, all three print no rows."""
     assert json.loads(run("history", "--json").out)["jobs"] == []
     assert json.loads(run("usage", "--json").out)["rows"] == []
     assert json.loads(run("query", "--json", "FROM attempts").out)["rows"] == []
@@ -205,21 +205,21 @@ def test_a_bucket_without_a_record_has_no_rows(run: Run, bucket: Bucket) -> None
     ],
 )
 def test_usage_is_filtered(run: Run, record: Log, words: list[str], rows: list[str]) -> None:
-    """The sums of one project or user, and no row of another that only owns a share."""
+    """There are sums of one project or user, and no row of a project that only owns a share."""
     assert run("usage", "-q", "--by=project,user", *DAY, *words).out.splitlines() == rows
     projects = [row.split()[0] for row in rows]
     assert run("usage", "-q", *DAY, *words).out.splitlines() == projects
 
 
 def test_a_time_ago_reaches_back_to_the_first_second(run: Run, record: Log) -> None:
-    """More years than there were since 1970 are all of them."""
+    """A duration longer than the time since 1970 covers everything."""
     window = ("--since=999999d", DAY[1])
     assert run("usage", "-q", *window).out.splitlines() == ["blue", "red"]
     assert json.loads(run("usage", "--json", *window).out)["since"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_usage_of_nobody_says_so(run: Run, record: Log) -> None:
-    """A misspelt project has no row, and is named; not so in the CSV, which is data alone."""
+    """A misspelt project has no row, and is named, except in the CSV, which is only data."""
     for words, whose in (
         (["--project_id=lage"], " of project lage"),
         (["--project_id=lage", "--user_id=ada"], " of project lage and user ada"),
@@ -241,14 +241,14 @@ def test_usage_of_nobody_says_so(run: Run, record: Log) -> None:
 def test_a_window_without_a_moment_is_refused(
     run: Run, record: Log, verb: str, window: tuple[str, ...], told: str
 ) -> None:
-    """It says both ends as people read them."""
+    """The error shows both ends in a readable form."""
     ran = run(verb, *window)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
 
 
 def test_csv_of_a_query_has_what_has_parts_as_json(run: Run, record: Log) -> None:
-    """Lists of numbers and of nothing, and what has names; words stand side by side."""
+    """Lists and structures are JSON; plain text is not."""
     columns = {
         "numbers": ("[1, 2]", "[1, 2]"),
         "words": ("['a', 'b']", "a b"),
@@ -267,7 +267,7 @@ def test_csv_of_a_query_has_what_has_parts_as_json(run: Run, record: Log) -> Non
     ("verb", "columns"), [("history", "job,name,project"), ("usage", "project,user,pool")]
 )
 def test_csv_without_rows_has_its_header(run: Run, record: Log, verb: str, columns: str) -> None:
-    """A program that reads it finds its columns all the same."""
+    """Programs that read it find their columns."""
     header, *rows = run(verb, "--csv", "--project_id=nobody", *DAY).out.splitlines()
     assert not rows
     assert columns in header
@@ -275,14 +275,14 @@ def test_csv_without_rows_has_its_header(run: Run, record: Log, verb: str, colum
 
 @pytest.mark.parametrize("words", [["history"], ["usage"], ["query", "SELECT 1 AS one"]])
 def test_two_formats_are_refused(run: Run, record: Log, words: list[str]) -> None:
-    """None is dropped in silence."""
+    """Neither is silently dropped."""
     ran = run(*words, "--csv", "--json")
     assert (ran.code, ran.out) == (2, "")
     assert "--csv and JSON are different output formats" in ran.err
 
 
 def test_columns_of_one_name_are_all_written(run: Run, record: Log) -> None:
-    """CSV has each by its place; JSON, which can have one of a name, refuses and names it."""
+    """CSV has each in its place; JSON, which needs unique names, refuses and names them."""
     sql = "SELECT 1 AS a, 2 AS a, 3 AS b"
     assert run("query", "--csv", sql).out == "a,a,b\n1,2,3\n"
     refused = run("query", "--json", sql)
@@ -291,7 +291,7 @@ def test_columns_of_one_name_are_all_written(run: Run, record: Log) -> None:
 
 
 def test_numbers_that_json_has_no_word_for_are_null(run: Run, record: Log) -> None:
-    """What is printed is read by every parser, not by Python's alone."""
+    """Every parser can read the output, not just Python's."""
     ran = run("query", "--json", "SELECT 'nan'::DOUBLE AS a, ['inf'::DOUBLE, 1.5] AS b")
     assert ran.code == 0
     found = json.loads(ran.out, parse_constant=lambda word: pytest.fail(word))

@@ -1,4 +1,4 @@
-"""`bastion down` asks root, not a view, whether a job runs on a machine that it would end."""
+"""`bastion down` reads root, not a view, to find jobs on the machines that it would end."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ RUNNING, QUEUED = job_records.running(), job_records.queued()
 def test_a_job_that_no_view_tells_of_yet_is_counted(
     job: JobRecord, machine: str, told: str, run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """It began since the last view; one that waits, or is on another machine, is not stopped."""
+    """It started since the last view; waiting jobs and those elsewhere are not stopped."""
     lead(bucket.store, now=time.time(), leader=None, host=socket.gethostname(), counts={})
     publish(bucket.store, "queue", {"jobs": []})
     root = Root(epoch=1, seq=1, now=1.5, write_id="w", jobs={job.id: job})
     put(bucket.store, layout.ROOT, RootWriter(bucket.store, VirtualClock()).encoded(root))
     folder = tmp_path / "machines" / "0123456789" / "m0" / machine
     (folder / "home").mkdir(parents=True)
-    (folder / "home" / "ended").touch()  # so that nothing has to be begun to end it
+    (folder / "home" / "ended").touch()  # so nothing has to be started to end it
     (folder / "machine").write_text("m0")
     (folder / "root").write_text(bucket.url)
     ran = run("down", f"--machines_dir={tmp_path / 'machines'}")

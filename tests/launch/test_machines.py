@@ -1,4 +1,4 @@
-"""The verbs of admins about machines, as one types them."""
+"""The verbs of admins about machines, as typed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.rigs.scripted_bastion import NOW, ScriptedBastion, lead, publish
 
 
 def row(name: str, **fields: object) -> dict[str, object]:
-    """A row of the view of machines."""
+    """Return a row of the view of machines."""
     return {"name": name, "pool": "gpu", "phase": "ready", **fields}
 
 
 def test_machines_are_cordoned_and_uncordoned(run: Run, bucket: Bucket) -> None:
-    """The request has the names and the reason; the table says what was done."""
+    """The request has the names and the reason; the table shows what was done."""
     with bucket.bastion() as bastion:
         ran = run("cordon", "gpu-1-0", "gpu-1-1", "--reason=xid 79")
         assert (ran.code, ran.err) == (0, "")
@@ -42,7 +42,7 @@ def test_machines_are_cordoned_and_uncordoned(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_machine_that_is_being_deleted_is_a_refusal(run: Run, bucket: Bucket) -> None:
-    """It is there, so the exit code is that of what the bastion refuses."""
+    """It exists, so the exit code is that of a refusal by the bastion."""
     with bucket.bastion() as bastion:
         bastion.refusals.append("gpu-1-0: is being deleted")
         ran = run("cordon", "gpu-1-0")
@@ -51,7 +51,7 @@ def test_a_machine_that_is_being_deleted_is_a_refusal(run: Run, bucket: Bucket) 
 
 
 def test_a_refusal_is_told(run: Run, bucket: Bucket) -> None:
-    """An unknown machine ends the command with the bastion's words."""
+    """For an unknown machine, the command ends with the bastion's words."""
     with bucket.bastion() as bastion:
         bastion.refusals.append("gpu-9: no such machine, did you mean gpu-1-0?")
         ran = run("drain", "gpu-9")
@@ -60,7 +60,7 @@ def test_a_refusal_is_told(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_drain_waits_where_it_is_asked_to(run: Run, bucket: Bucket) -> None:
-    """Without --wait it says how to wait; with it the end is told."""
+    """Without --wait, it says how to wait; with it, the end is reported."""
     drained = row("gpu-1-0", draining=True, drained_at=5.0, cordoned="kernel (ada)")
     publish(bucket.store, "pool", {"now": 9e9, "machines": [drained]})
     with bucket.bastion() as bastion:
@@ -75,7 +75,7 @@ def test_a_drain_waits_where_it_is_asked_to(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_drain_that_is_taken_back_is_no_success(run: Run, bucket: Bucket) -> None:
-    """A script that waits before it turns machines off must not go on: jobs may run there."""
+    """A script that waits before it turns machines off must not continue: jobs may run there."""
     rows = [row("gpu-1-0"), row("gpu-1-1", draining=True, drained_at=5.0)]
     publish(bucket.store, "pool", {"now": 9e9, "machines": rows})
     with bucket.bastion():
@@ -86,7 +86,7 @@ def test_a_drain_that_is_taken_back_is_no_success(run: Run, bucket: Bucket) -> N
 
 
 def test_a_list_of_machines_tells_drains(run: Run, bucket: Bucket) -> None:
-    """A machine that is still draining is told apart from one that is drained."""
+    """It distinguishes machines that are still draining from drained ones."""
     rows = [
         row("gpu-1-0", draining=True, cordoned="kernel (ada)"),
         row("gpu-1-1", draining=True, drained_at=5.0, cordoned="kernel (ada)"),
@@ -98,7 +98,7 @@ def test_a_list_of_machines_tells_drains(run: Run, bucket: Bucket) -> None:
 
 
 def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> None:
-    """What is free there is in the table: a few are named with the reason, the rest are counted."""
+    """The table has free capacity: a few are named with the reason, the rest counted."""
     stuck = row("gpu-0-0", phase="creating", stuck="its agent does not begin: no space left")
     full = [row(f"gpu-1-{n}", unwell="its disk is full") for n in range(6)]
     well = [row("gpu-2-0"), row("gpu-2-1", phase="creating")]
@@ -114,10 +114,14 @@ def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> N
 
 
 def test_what_maintenance_closes_is_not_free(run: Run, bucket: Bucket) -> None:
-    """From its begin to its end; before that it is announced, and afterwards forgotten."""
-    begin, end = (datetime(2026, 8, 1, hour, tzinfo=UTC).timestamp() for hour in (6, 12))
-    window = {"starts_at": begin, "ends_at": end, "pools": ["gpu"], "reason": "new firmware"}
-    lead(bucket.store, now=begin, maintenance=[window])
+    """It is announced before the window, closed during it, and forgotten afterwards."""
+    found = bucket.store.read(layout.QUOTA)
+    assert found is not None
+    window = (
+        "[[maintenance]]\nfrom = 2026-08-01T06:00:00Z\nuntil = 2026-08-01T12:00:00Z\n"
+        'pools = ["gpu"]\nreason = "new firmware"\n'
+    )
+    put(bucket.store, layout.QUOTA, found.data + window.encode())
     rows = [
         row("gpu-1-0", resources={"h100": 8}, free={"h100": 8}),
         row("big-1-0", resources={"h100": 8}, free={"h100": 8}, pool="big"),
@@ -163,7 +167,7 @@ def test_of_many_windows_the_first_are_told(run: Run, bucket: Bucket) -> None:
 
 
 def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:
-    """Have an agent write `outcome` for the check that is asked for next."""
+    """Let an agent write `outcome` for the next check."""
 
     def on_taken(name: layout.RequestName, body: Body) -> None:
         if isinstance(body, CheckRequest):
@@ -173,7 +177,7 @@ def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:
 
 
 def test_a_machine_says_what_there_is(run: Run, bucket: Bucket) -> None:
-    """The agent's lines are the output, and a machine that is well exits with 0."""
+    """The agent's lines are the output, and a healthy machine exits with 0."""
     outcome = CheckOutcome(write_id="w", by="hello", lines=("host gpu7", "load 0.1 0.2 0.3"))
     with bucket.bastion() as bastion:
         answering(bastion, outcome)
@@ -183,7 +187,7 @@ def test_a_machine_says_what_there_is(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_check_of_a_machine_that_does_not_exist_says_so_at_once(run: Run, bucket: Bucket) -> None:
-    """No agent is waited for: the bastion's refusal is all that is told."""
+    """It does not wait for an agent: only the bastion's refusal is printed."""
     with bucket.bastion() as bastion:
         bastion.refusals = ["gpu-9-9: no such machine, known are gpu-1-0"]
         ran = run("machine", "check", "gpu-9-9")
@@ -192,7 +196,7 @@ def test_a_check_of_a_machine_that_does_not_exist_says_so_at_once(run: Run, buck
 
 
 def test_a_load_that_is_not_borne_is_told(run: Run, bucket: Bucket) -> None:
-    """The exit code is 1, and the words say that the machine is cordoned."""
+    """The exit code is 1, and the message says that the machine is cordoned."""
     outcome = CheckOutcome(write_id="w", by="burn", problem="the load exited with 1: GPU 3")
     with bucket.bastion() as bastion:
         answering(bastion, outcome)
@@ -203,7 +207,7 @@ def test_a_load_that_is_not_borne_is_told(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_check_that_was_not_made_is_told(run: Run, bucket: Bucket) -> None:
-    """That says nothing about the machine, and is no success."""
+    """It says nothing about the machine, and is no success."""
     outcome = CheckOutcome(write_id="w", by="burn", undone="a job runs here")
     with bucket.bastion() as bastion:
         answering(bastion, outcome)
@@ -214,7 +218,7 @@ def test_a_check_that_was_not_made_is_told(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_pool_is_kept_warm(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """The pool may be left out where there is one; what is kept is told with the pools."""
+    """The pool can be omitted if there is only one; the list of pools shows the number."""
     warm = {"gpu": {"machines": 2, "until": 9e9, "by": "ada"}}
     publish(bucket.store, "pool", {"now": 8e9, "pools": [{"name": "gpu"}], "warm": warm})
     with bucket.bastion() as bastion:
@@ -233,7 +237,7 @@ def test_a_pool_is_kept_warm(run: Run, bucket: Bucket, tmp_path: Path) -> None:
 
 
 def test_words_that_are_no_wish_are_refused(run: Run) -> None:
-    """A misspelt verb or a missing number is told with the form."""
+    """For a misspelt verb or a missing number, the error shows the syntax."""
     assert "--for: '12' is not a duration" in run("pool", "warm", "gpu", "2", "--for=12").err
     for words in (("worm", "2"), ("warm",), ("warm", "gpu", "two"), ("warm", "a", "b", "2")):
         ran = run("pool", *words)
@@ -242,7 +246,7 @@ def test_words_that_are_no_wish_are_refused(run: Run) -> None:
 
 
 def test_a_machine_whose_agent_is_silent_says_so(run: Run, bucket: Bucket) -> None:
-    """Four heartbeats late, it is told beside the phase for how long nothing was heard."""
+    """After four missed heartbeats, the time of silence is shown beside the phase."""
     rows = [row("late", heard_at=1000.0, heartbeat_s=30.0), row("well", heard_at=1000.0)]
     publish(bucket.store, "pool", {"now": 1300.0, "machines": rows})
     late, well = run("machines").out.splitlines()[1:]

@@ -1,4 +1,4 @@
-"""Notes about a job that is followed stay out of the lines that it prints."""
+"""Notes about a followed job stay out of the lines that it prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNING = "train is running: on vm-1"
 
 
 class Screen:
-    """One file that takes both stdout and stderr, as a terminal does."""
+    """One file that receives both stdout and stderr, like a terminal."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -27,20 +27,20 @@ class Screen:
 
     @property
     def shown(self) -> str:
-        """All that was written so far."""
+        """Return everything that was written so far."""
         return self._path.read_text()
 
 
 @contextmanager
 def screen(folder: Path) -> Iterator[Screen]:
-    """A screen on which a job is followed."""
+    """Provide a screen on which a job is followed."""
     path = folder / "screen"
     with path.open("w") as both, redirect_stdout(both), redirect_stderr(both):
         yield Screen(path)
 
 
 def job(state: str) -> JobView:
-    """A job in `state`."""
+    """Return a job in `state`."""
     return JobView(
         id="train",
         name="train",
@@ -53,7 +53,7 @@ def job(state: str) -> JobView:
 
 
 def test_a_note_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
-    """The line comes in two parts; what happened in between is said after it, and once."""
+    """The line arrives in two parts; events in between are printed after it, once."""
     with screen(tmp_path) as seen:
         tell = Teller(seen.out, quiet=False)
         seen.out.write(b"one\ntw")
@@ -69,7 +69,7 @@ def test_a_note_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
 
 
 def test_a_line_that_does_not_end_is_broken(tmp_path: Path) -> None:
-    """A progress bar goes on for hours, and what happens to its job is told all the same."""
+    """A progress bar continues for hours, and events of its job are still printed."""
     with screen(tmp_path) as seen:
         tell = Teller(seen.out, quiet=False)
         for percent in range(3):
@@ -80,7 +80,7 @@ def test_a_line_that_does_not_end_is_broken(tmp_path: Path) -> None:
 
 
 def test_each_line_has_its_own_time_to_end(tmp_path: Path) -> None:
-    """Many lines that come in parts are not taken for one that never ends."""
+    """Many lines that arrive in parts are not mistaken for one that never ends."""
     with screen(tmp_path) as seen:
         tell = Teller(seen.out, quiet=False)
         seen.out.write(b"on")
@@ -92,7 +92,7 @@ def test_each_line_has_its_own_time_to_end(tmp_path: Path) -> None:
 
 
 def test_the_end_is_told_on_a_line_of_its_own(tmp_path: Path) -> None:
-    """A job whose last line has no end is not told to have succeeded in the middle of it."""
+    """If the last line of a job has no end, its outcome is not printed within that line."""
     with screen(tmp_path) as seen:
         seen.out.write(b"done")
         seen.out.end_line()
@@ -103,7 +103,7 @@ def test_the_end_is_told_on_a_line_of_its_own(tmp_path: Path) -> None:
 def test_nothing_waits_where_stdout_goes_elsewhere(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """With stdout in a file, notes come at once, and no line is broken on the screen."""
+    """With stdout in a file, notes are immediate, and no line is broken on the screen."""
     out = Printout(VirtualClock())
     out.write(b"half")
     Teller(out, quiet=False)(job("running"))
@@ -114,7 +114,7 @@ def test_nothing_waits_where_stdout_goes_elsewhere(
 def test_lines_of_several_processes_are_whole(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    """Without a prefix, output is exact; of several processes it is written line by line."""
+    """Without a prefix, output is exact; that of several processes is written line by line."""
     chunks = [chunk(0, b"one"), chunk(1, b"two\nth"), chunk(0, b" more\n"), chunk(1, b"ree")]
     write(iter(chunks), Printout(VirtualClock()), prefix=False, several=True)
     assert capfdbinary.readouterr().out == b"two\none more\nthree"
@@ -123,13 +123,13 @@ def test_lines_of_several_processes_are_whole(
 
 
 def chunk(replica: int, data: bytes) -> Chunk:
-    """What one replica printed."""
+    """Return what one replica printed."""
     stream = LogStream(attempt=1, replica=replica, host=0, process=0)
     return Chunk(job="train", stream=stream, offset=0, data=data)
 
 
 def test_the_lines_of_hosts_and_attempts_are_apart(tmp_path: Path) -> None:
-    """No half line of one is joined to a line of another, and a second host is named."""
+    """Partial lines are never joined to those of another, and a second host is named."""
 
     def chunk(attempt: int, host: int, data: bytes) -> Chunk:
         stream = LogStream(attempt=attempt, replica=0, host=host, process=0)

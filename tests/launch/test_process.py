@@ -1,4 +1,4 @@
-"""The command as a process: what it costs to start, pipes, Ctrl-C, bytes, completion."""
+"""The command as a process: its cost to start, pipes, Ctrl-C, bytes, completion."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.rigs.scripted_bastion import end, print_log, publish, row
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> Bucket:
-    """A bucket with one running job."""
+    """Provide a bucket with one running job."""
     return Bucket(tmp_path / "bucket")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["launch", "--help"], ["lst"]])
 def test_help_and_mistakes_load_next_to_nothing(words: list[str]) -> None:
-    """No client, no validator, no rich, no absl, no verb beside: that is why help comes at once."""
+    """They load no client, validator, rich, absl or other verb, and are therefore fast."""
     code = (
         "import sys\nfrom launch.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
@@ -56,24 +56,24 @@ HEAVY = (
     *("hashlib", "threading", "fractions", "locale", "getpass"),
     *("bastion.lifecycle.step", "bastion.machine", "launch.grammar.unknown_words"),
 )
-"""What takes a short command a tenth of its time or more, or is a sign of such a thing."""
+"""Modules that take a tenth of a short command's time or more, or indicate such a cost."""
 LOOKS = (
     *("bastion.client.look.views", "bastion.client.look.published", "bastion.client.look.watch"),
     *("bastion.job", "bastion.records.requests.request", "heapq", "launch.screen.followed"),
 )
-"""What only a look at jobs needs."""
+"""Modules that only a view of jobs needs."""
 PATHS = ("pathlib", "urllib.parse", "ipaddress", "select", "fcntl", "shlex", "signal")
-"""What is not needed where the bucket is a folder, and nothing is piped in or interrupted."""
+"""Modules not needed for a bucket in a folder without pipes or interrupts."""
 SUBMITS = (
     *("decimal", "tomllib"),
     *("bastion.client.submit.check", "bastion.client.submit.context", "quota.tree"),
     *("bastion.records.requests.origin", "bastion.catalog", "launch.submission.flags"),
 )
-"""What only a submission needs: names to draw, a quota file to read, a launch to check."""
+"""Modules that only a submission needs: random names, the quota file, checks."""
 
 
 def loads(words: list[str], names: tuple[str, ...], bucket: Bucket, tmp_path: Path) -> list[str]:
-    """Which modules of these `names` a command loads until its end."""
+    """Return which modules of these `names` a command loads until its end."""
     code = (
         "import sys\nfrom launch.cli import main\nmain(sys.argv[1:])\n"
         f"print([m for m in {names!r} if m in sys.modules])\n"
@@ -91,18 +91,18 @@ def loads(words: list[str], names: tuple[str, ...], bucket: Bucket, tmp_path: Pa
 
 @pytest.mark.parametrize("verb", [["list"], ["list", "-q"], ["why", JOB], ["show", JOB]])
 def test_a_look_loads_next_to_nothing(verb: list[str], bucket: Bucket, tmp_path: Path) -> None:
-    """Off a terminal a look needs no validator, no rich, and nothing that submits."""
+    """In a pipe, it needs no validator, no rich, and nothing for submissions."""
     assert not loads(verb, HEAVY + SUBMITS, bucket, tmp_path)
 
 
 def test_a_cancel_loads_next_to_nothing(bucket: Bucket, tmp_path: Path) -> None:
-    """It looks a name up and sends a request, without what a submission needs."""
+    """It looks up a name and sends a request, without what a submission needs."""
     with bucket.bastion():
         assert not loads(["cancel", "-q", JOB], HEAVY + SUBMITS, bucket, tmp_path)
 
 
 def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> None:
-    """It reads the quota file and checks the launch, and loads no validator for that."""
+    """It reads the quota file and checks the launch without a validator."""
     with bucket.bastion():
         words = ["launch", "-q", "--user_id=ada", "--", "true"]
         assert not loads(words, HEAVY + LOOKS + PATHS, bucket, tmp_path)
@@ -121,7 +121,7 @@ def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> N
 def test_a_short_command_loads_few_modules(
     words: list[str], most: int, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """To find, read and run a module of ours takes 0.2 ms: the number of all is told here."""
+    """Loading a module of ours takes 0.2 ms: the total number is limited here."""
     names = tuple(
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for room in ("bastion", "bundler", "launch", "quota")
@@ -132,14 +132,14 @@ def test_a_short_command_loads_few_modules(
 
 
 def test_only_the_verb_that_is_typed_is_built() -> None:
-    """`launch` has sixty flags, and so has `run`: a launch builds them once."""
+    """`launch` and `run` have sixty flags each: a launch builds them once."""
     assert set(build("launch")[1].parsers) == {"launch"}
     assert set(build("run")[1].parsers) == {"run"}
     assert {"launch", "run", "list"} <= set(build()[1].parsers)
 
 
 def test_a_broken_pipe_is_quiet(bucket: Bucket, tmp_path: Path) -> None:
-    """`bastion list | head -1` ends like any other tool: nothing on stderr."""
+    """`bastion list | head -1` ends like any other tool, with nothing on stderr."""
     publish(bucket.store, "queue", {"jobs": [row(f"a-{n:010d}") for n in range(5000)]})
     with subprocess.Popen(
         [*COMMAND, "list"],
@@ -156,7 +156,7 @@ def test_a_broken_pipe_is_quiet(bucket: Bucket, tmp_path: Path) -> None:
 
 
 def test_on_a_terminal_there_are_colours_and_relative_times(bucket: Bucket, tmp_path: Path) -> None:
-    """A person sees a drawn table; the words are those that a pipe gets."""
+    """A person sees a drawn table with the same words as in a pipe."""
     ours, theirs = pty.openpty()
     env = environment(bucket, tmp_path) | {"COLUMNS": "150", "TERM": "xterm-256color"}
     with subprocess.Popen([*COMMAND, "list"], env=env, stdout=theirs, stderr=theirs) as process:
@@ -173,7 +173,7 @@ def test_on_a_terminal_there_are_colours_and_relative_times(bucket: Bucket, tmp_
 
 
 def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:
-    """Following ends with 130, every byte so far is there, and the job goes on."""
+    """Following ends with 130, all output so far is printed, and the job continues."""
     print_log(bucket.store, JOB, b"\x00\xffbytes")
     with subprocess.Popen(
         [*COMMAND, "logs", "train", "-f"],
@@ -192,7 +192,7 @@ def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:
 
 
 def test_logs_that_exit_with_the_code_print_all(bucket: Bucket, tmp_path: Path) -> None:
-    """`logs --exit` of a job that runs prints also what comes until its end."""
+    """For a running job, `logs --exit` also prints what follows until its end."""
     print_log(bucket.store, JOB, b"first\n")
     with subprocess.Popen(
         [*COMMAND, "logs", "train", "--exit"],
@@ -210,7 +210,7 @@ def test_logs_that_exit_with_the_code_print_all(bucket: Bucket, tmp_path: Path) 
 
 
 def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path: Path) -> None:
-    """A user's command may hold any byte but NUL; what cannot be stored is told, not mangled."""
+    """A command may contain any byte but NUL; what cannot be stored is an error, not changed."""
     ran = subprocess.run(
         [*map(os.fsencode, COMMAND), b"launch", b"--dry_run", b"--", b"cat", b"\xff"],
         env=environment(bucket, tmp_path),
@@ -233,7 +233,7 @@ def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path:
 def test_a_word_that_is_not_utf8_is_refused(
     words: list[bytes], bucket: Bucket, tmp_path: Path
 ) -> None:
-    """In words, before anything is asked or stored."""
+    """It is refused with a message before anything is read or stored."""
     ran = subprocess.run(
         [*map(os.fsencode, COMMAND), *words],
         env=environment(bucket, tmp_path),
@@ -247,7 +247,7 @@ def test_a_word_that_is_not_utf8_is_refused(
 
 
 def completed(shell_words: str, tmp_path: Path) -> list[str]:
-    """What bash offers for a line, with a `bastion` in the path that knows one job."""
+    """Return bash's completions of a line, with a `bastion` in the path that knows one job."""
     fake = tmp_path / "bastion"
     fake.write_text(
         '#!/bin/sh\ncase "$*" in "list -q") echo train-0123456789;;'
@@ -285,7 +285,7 @@ def completed(shell_words: str, tmp_path: Path) -> list[str]:
     ],
 )
 def test_bash_completes_verbs_flags_and_jobs(line: str, offered: list[str], tmp_path: Path) -> None:
-    """Verbs, flags and their words come from the script; jobs and pools from `bastion VERB -q`."""
+    """Verbs, flags and values are in the script; jobs and pools come from `bastion VERB -q`."""
     assert completed(line, tmp_path) == offered
 
 
@@ -297,7 +297,7 @@ def test_bash_completes_verbs_flags_and_jobs(line: str, offered: list[str], tmp_
     ],
 )
 def test_other_shells_have_scripts_too(shell: str, check: Callable[[str], bool]) -> None:
-    """Zsh runs bash's; fish has its own."""
+    """Zsh runs bash's script; fish has its own."""
     assert check(script(shell, build()[1].parsers))
 
 
@@ -307,7 +307,7 @@ def test_the_reference_is_fresh() -> None:
 
 
 def test_a_stream_of_another_encoding_shows_what_it_can(bucket: Bucket, tmp_path: Path) -> None:
-    """What it has no letter for is escaped, and JSON stays JSON."""
+    """Characters without an equivalent are escaped, and JSON stays JSON."""
     words = ["launch", "--dry_run", "--env=A=\u044f", "--", "true"]
     env = environment(bucket, tmp_path) | {"PYTHONIOENCODING": "ascii"}
     for more, shown in (([], 'A = "\\u044f"'), (["--json"], '"A": "\\u044f"')):
@@ -322,7 +322,7 @@ def test_a_stream_of_another_encoding_shows_what_it_can(bucket: Bucket, tmp_path
 
 
 def test_a_current_folder_that_is_gone_is_told(bucket: Bucket, tmp_path: Path) -> None:
-    """It is not said of standard output."""
+    """The error is not about standard output."""
     gone = tmp_path / "gone"
     gone.mkdir()
     line = 'cd "$1" && rmdir "$1" && shift && exec "$@"'

@@ -10,16 +10,16 @@ from launch.screen import progress
 
 
 class Terminal(io.StringIO):
-    """A file that passes for a terminal."""
+    """A file that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
 
 @pytest.mark.parametrize("total", [1, 0])
 def test_a_bar_never_shows_another_total(monkeypatch: pytest.MonkeyPatch, total: int) -> None:
-    """Not even in its first frame, where the total is unknown or one."""
+    """This includes its first frame, when the total is unknown or one."""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setattr(progress, "_AFTER_S", 0.0)

@@ -1,4 +1,4 @@
-"""`bastion quota`: what becomes of an edit, and what a program reads of a check."""
+"""`bastion quota`: what happens to an edit, and how a program reads a check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.rigs.scripted_bastion import QUOTA
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of temporary files; an editor is chosen by `EDITOR` alone."""
+    """Provide the folder of temporary files; only `EDITOR` selects the editor."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -27,7 +27,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def editor(folder: Path, *lines: str) -> str:
-    """An editor that runs `lines` of shell; `$1` is the file to edit."""
+    """Return an editor that runs `lines` of shell; `$1` is the file to edit."""
     script = folder / "editor"
     script.write_text("\n".join(("#!/bin/sh", "set -e", *lines, "")))
     script.chmod(0o700)
@@ -37,7 +37,7 @@ def editor(folder: Path, *lines: str) -> str:
 def test_an_edit_with_a_mistake_is_kept_and_can_be_applied(
     run: Run, bucket: Bucket, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the file and its line, the hint the command; mended, that command works."""
+    """The error has the file and its line, the hint has the command; once fixed, it works."""
     monkeypatch.setenv("EDITOR", editor(tmp_path, 'sed -i "s/v4 = 1024/v4 = many/" "$1"'))
     monkeypatch.delenv("BASTION_ROOT")
     ran = run("quota", "edit", f"--root={tmp_path / 'bucket'}")
@@ -72,7 +72,7 @@ def test_an_edit_is_kept_where_the_editor_fails(
 def test_an_edit_never_undoes_what_another_admin_applied_meanwhile(
     run: Run, bucket: Bucket, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bucket keeps the other file, the edit is kept too, and the hint shows both ways on."""
+    """The bucket keeps the other file, the edit is kept too, and the hint shows both options."""
     other, theirs = tmp_path / "other.toml", QUOTA.replace("v4 = 0.5", "v4 = 0.25")
     other.write_text(theirs)
     apply = shlex.join((*COMMAND, "quota", "apply", str(other)))
@@ -111,7 +111,7 @@ def test_no_file_is_left_without_an_edit_to_keep(
 
 
 def test_a_program_reads_the_problems_of_a_file(run: Run, tmp_path: Path) -> None:
-    """With `--json` they are data, on stdout; the exit code is that of a bad file."""
+    """With `--json` they are data on stdout; the exit code is that of a bad file."""
     bad = tmp_path / "bad.toml"
     bad.write_text(QUOTA.replace("v4 = 0.5", "v4 = 5").replace("eve", "../eve"))
     ran = run("quota", "check", "--json", str(bad))
@@ -126,7 +126,7 @@ def test_a_program_reads_the_problems_of_a_file(run: Run, tmp_path: Path) -> Non
 def test_a_file_with_a_byte_order_mark_is_checked_as_a_bastion_reads_it(
     run: Run, tmp_path: Path
 ) -> None:
-    """Editors of Windows write one; what was told was a mistake that no eye can see."""
+    """Windows editors write one; the reported error would be invisible in an editor."""
     quota, config = tmp_path / "quota.toml", tmp_path / "bastion.toml"
     quota.write_text(f"\ufeff{QUOTA}", encoding="utf-8")
     config.write_text('\ufeff[pools.a]\nprovider = "local"\nresources = { cpu = 1 }\ncount = 1\n')
@@ -138,7 +138,7 @@ def test_a_file_with_a_byte_order_mark_is_checked_as_a_bastion_reads_it(
 def test_a_program_reads_one_document_of_each_command(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """What has nothing to list, or only writes, prints one object too where JSON is asked for."""
+    """A command without rows, or that only writes, also prints one object with JSON."""
     file = tmp_path / "quota.toml"
     file.write_text(QUOTA)
     for words in (
@@ -153,7 +153,7 @@ def test_a_program_reads_one_document_of_each_command(
 
 @pytest.mark.parametrize("words", [["run"], ["launch", "--watch"]])
 def test_json_is_not_mixed_with_what_jobs_print(run: Run, words: list[str]) -> None:
-    """Nothing is submitted, and the hint names the two commands that are read apart."""
+    """Nothing is submitted, and the hint names the two commands to use instead."""
     ran = run(*words, "--json", "--", "echo", "hello")
     assert (ran.code, ran.out) == (2, "")
     assert "cannot be mixed with JSON" in ran.err

@@ -1,4 +1,4 @@
-"""`bastion up` in place of a bucket that is gone."""
+"""`bastion up` in the place of a bucket that is gone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_is_left_of_a_removed_bucket_is_told(is_gone: bool, told: str, tmp_
 
 
 def test_down_of_a_root_where_nothing_ever_was_is_not_found(run: Run, tmp_path: Path) -> None:
-    """Its name is most likely mistyped; what a bucket that is gone has left is set aside once."""
+    """The name is probably mistyped; remains of a bucket that is gone are set aside once."""
     mistyped, machines = tmp_path / "buckt", tmp_path / "machines"
     down = ("down", f"--root={mistyped}", f"--machines_dir={machines}")
     never = f"error: there is no bucket in {mistyped}, and nothing here served one\n"

@@ -1,4 +1,4 @@
-"""Which bastion, user and project hold."""
+"""Which bastion, user and project apply."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.launch.command_line import Run
 
 @pytest.fixture(autouse=True)
 def _own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configuration folder of the test's own, and no variables."""
+    """Use a configuration folder of the test, and no variables."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for name in ("BASTION_ROOT", "BASTION_USER", "BASTION_PROJECT"):
         monkeypatch.delenv(name, raising=False)
 
 
 def choose(*, root: str = "", bastion: str = "", user: str = "", project: str = "") -> Profile:
-    """What holds with these flags."""
+    """Return the settings with these flags."""
     return chosen(root=root, bastion=bastion, user=user, project=project)
 
 
@@ -40,7 +40,7 @@ def test_flags_outrank_variables_and_those_the_profile(monkeypatch: pytest.Monke
 def test_a_folder_is_meant_from_where_it_was_set(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`config set root=bucket` holds in every folder, as `gs://` does."""
+    """`config set root=bucket` applies in every folder, as `gs://` does."""
     for folder in ("here", "there"):
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -52,7 +52,7 @@ def test_a_folder_is_meant_from_where_it_was_set(
 
 
 def test_a_bastion_is_a_profile_or_a_folder_beside_the_root() -> None:
-    """As users of shared buckets know it: one bucket, a folder for each bastion."""
+    """Users of shared buckets know this: one bucket with a folder for each bastion."""
     write_profile("work", {"root": "gs://bucket/shared-bastion", "user": "ada"}, activate=True)
     write_profile("home", {"root": "file:///srv/b"}, activate=False)
     assert choose(bastion="home").root == "file:///srv/b"
@@ -60,7 +60,7 @@ def test_a_bastion_is_a_profile_or_a_folder_beside_the_root() -> None:
 
 
 def test_a_bastion_that_nothing_leads_to_is_told() -> None:
-    """Without any root there is nothing to look beside."""
+    """Without a root, there is no place to search."""
     write_profile("home", {"user": "ada"}, activate=False)
     with pytest.raises(UsageError) as caught:
         choose(bastion="other")
@@ -83,7 +83,7 @@ def test_a_plain_path_is_a_folder_here(written: str, url: str) -> None:
 
 
 def test_comments_in_the_file_stay() -> None:
-    """The file is the user's; only what is set changes."""
+    """The file is the user's; only the given value changes."""
     config_path().parent.mkdir(parents=True)
     config_path().write_text('# mine\nactive = "a"\n[profiles.a]\nroot = "gs://x/y"  # here\n')
     write_profile("a", {"project": "blue"}, activate=False)
@@ -104,7 +104,7 @@ def test_comments_in_the_file_stay() -> None:
     ],
 )
 def test_a_wrong_file_is_told(text: str, message: str) -> None:
-    """The file, the key, the nearest word."""
+    """The error has the file, the key and the nearest word."""
     config_path().parent.mkdir(parents=True)
     config_path().write_text(text)
     with pytest.raises(SpecError, match=message) as caught:
@@ -113,7 +113,7 @@ def test_a_wrong_file_is_told(text: str, message: str) -> None:
 
 
 def test_config_sets_lists_shows_and_activates(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verb does what an editor would."""
+    """The verb does what an editor would do."""
     monkeypatch.delenv("BASTION_ROOT")
     monkeypatch.delenv("BASTION_USER")
     assert run("list").err.startswith("error: no bastion named: set --root")
@@ -143,7 +143,7 @@ def test_config_refuses_what_it_does_not_know(words: list[str], error: str, run:
 
 @pytest.mark.parametrize("root", ["gcs://bucket/x", "ftp://x", "gs:/bucket/x", "s3://b?color=red"])
 def test_config_sets_no_root_that_cannot_be_opened(root: str, run: Run) -> None:
-    """It is refused as every other command would refuse it, and nothing is written."""
+    """It is refused as by every other command, and nothing is written."""
     ran = run("config", "set", f"root={root}")
     assert ran.code == 2
     assert ran.err.startswith(f"error: store {root!r}: ")
@@ -154,7 +154,7 @@ def test_config_sets_no_root_that_cannot_be_opened(root: str, run: Run) -> None:
 def test_a_home_that_is_no_folder_has_no_profiles(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Programs have such a home: what needs no profile goes on, and one that is set is refused."""
+    """Some programs have such a home: commands without a profile work, and a set one is refused."""
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", "/dev/null")
     assert run("list").code == 0
@@ -177,7 +177,7 @@ def test_config_takes_a_root_away(run: Run) -> None:
 
 
 def test_a_configuration_that_is_not_there_is_a_usage_error(run: Run, tmp_path: Path) -> None:
-    """As for every verb that is given a file; a file that it names is one, too."""
+    """This is so for every verb with a file argument; a missing file that it names is one too."""
     missing = run("config", "check", "nofile.toml")
     assert (missing.code, missing.err) == (2, "error: nofile.toml: No such file or directory\n")
     file = tmp_path / "bastion.toml"

@@ -1,4 +1,4 @@
-"""`bastion setup`: what it prints, and what it asks for."""
+"""The output of `bastion setup`, and its requirements."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WHO_S3 = (f"--bastion_account={AWS}:role/b", f"--users={AWS}:user/{{}}")
 
 @pytest.fixture
 def quota(tmp_path: Path) -> str:
-    """A quota file of two named users and some that an expression stands for."""
+    """Return a quota file of two named users and some that match an expression."""
     path = tmp_path / "quota.toml"
     path.write_text(QUOTA)
     return f"--quota={path}"
 
 
 def test_it_prints_what_a_shell_would_do(run: Run, quota: str) -> None:
-    """Commands of gcloud on stdout, one a line, for every user the quota file means."""
+    """There is one gcloud command per line on stdout, for every user in the quota file."""
     ran = run("setup", "gcs", "--root=gs://bucket/b", quota, *WHO)
     assert (ran.code, ran.err) == (0, "")
     for user, identity in (("ada", "ada"), ("ben", "ben"), ("intern-1", "one")):
@@ -51,7 +51,7 @@ def test_it_prints_what_a_shell_would_do(run: Run, quota: str) -> None:
 
 
 def test_a_user_without_an_identity_is_told(run: Run, quota: str) -> None:
-    """A user who gets no rights is named, with the flag that changes it."""
+    """A user who gets no permissions is named, with the flag that changes it."""
     who = (*WHO_S3[:1], f"--user=ada={AWS}:user/ada")
     ran = run("setup", "s3", "--root=s3://bucket/b", quota, *who)
     assert ran.code == 0
@@ -59,7 +59,7 @@ def test_a_user_without_an_identity_is_told(run: Run, quota: str) -> None:
 
 
 def test_webhooks_that_every_user_can_read_are_told(run: Run, quota: str) -> None:
-    """A webhook whose URL stands in the configuration is named once the rights are given."""
+    """If the configuration has a webhook's URL, it is named when permissions are granted."""
     text = "[webhooks.team]\nurl = 'https://x.org/s3cret'\n[webhooks.ops]\nurl_file = '/etc/ops'\n"
     with moto_server() as url, credentials():
         make_bucket("bucket")
@@ -74,7 +74,7 @@ def test_webhooks_that_every_user_can_read_are_told(run: Run, quota: str) -> Non
 
 
 def test_it_does_it(run: Run, quota: str) -> None:
-    """With --apply nothing is printed on stdout, and what was done is told."""
+    """With --apply there is nothing on stdout, and the changes are reported."""
     with moto_server() as url, credentials():
         make_bucket("bucket")
         root = f"--root=s3://bucket/b?endpoint_url={url}"
@@ -110,14 +110,14 @@ def test_it_does_it(run: Run, quota: str) -> None:
     ],
 )
 def test_what_does_not_fit_is_told(words: list[str], error: str, run: Run, quota: str) -> None:
-    """One line, a hint, exit code 2."""
+    """There is one line, a hint, and exit code 2."""
     ran = run("setup", *words, quota)
     assert ran.code == 2
     assert ran.err.startswith(f"error: {error}")
 
 
 def test_an_account_of_a_pool_gets_the_folders_of_its_pool(run: Run, quota: str) -> None:
-    """`POOL=IDENTITY` ends at the pool; an account without a pool has all, and a line says so."""
+    """`POOL=IDENTITY` is limited to the pool; an account without one has all, and is reported."""
     words = ("setup", "gcs", "--root=gs://bucket/b", quota, *WHO, "--json")
     ran = run(*words, "--agent_account=gpu=group:g", "--agent_account=tpu=group:t")
     assert (ran.code, ran.err) == (0, "")
@@ -135,7 +135,7 @@ def test_an_account_of_a_pool_gets_the_folders_of_its_pool(run: Run, quota: str)
 
 @pytest.mark.parametrize("account", ["=x", "gpu=", "_bell=x", "a/b=x"])
 def test_an_account_of_no_pool_is_refused(account: str, run: Run, quota: str) -> None:
-    """What stands before the sign is a pool's name, and something stands after it."""
+    """The part before the sign is a pool's name, and there is a part after it."""
     ran = run("setup", "gcs", "--root=gs://b/x", quota, *WHO, f"--agent_account={account}")
     assert ran.code == 2
     assert ran.err.startswith(f"error: --agent_account: {account!r} is not POOL=IDENTITY")
@@ -144,7 +144,7 @@ def test_an_account_of_no_pool_is_refused(account: str, run: Run, quota: str) ->
 def test_an_empty_account_gets_everything_once(
     run: Run, quota: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--make --yes` makes bucket, roles and rights; the second time it only sets the policy."""
+    """`--make --yes` creates bucket, roles and permissions; later it only sets the policy."""
     role = "arn:aws:iam::123456789012:role/"
     with moto_server() as url, credentials():
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
@@ -182,7 +182,7 @@ def test_an_empty_account_gets_everything_once(
 def test_what_cannot_be_made_is_told(
     run: Run, quota: str, words: tuple[str, ...], said: str
 ) -> None:
-    """Mistakes come before anything is printed or made."""
+    """Errors are reported before anything is printed or created."""
     ran = run("setup", "gcs", "--root=gs://b/x", quota, *WHO, *words)
     assert ran.code == 2
     assert said in ran.err
@@ -190,7 +190,7 @@ def test_what_cannot_be_made_is_told(
 
 
 def test_a_quota_file_that_is_wrong_is_named(run: Run, tmp_path: Path) -> None:
-    """With its line; and so is one that is no text."""
+    """The error has the line; a file that is not text is named too."""
     path = tmp_path / "quota.toml"
     path.write_bytes(b"\xff")
     ran = run("setup", "gcs", "--root=gs://bucket/b", f"--quota={path}", *WHO)

@@ -1,4 +1,4 @@
-"""`bastion simulate` and `quota diff --replay`: what they print, refuse and say meanwhile."""
+"""The output, refusals and progress of `bastion simulate` and `quota diff --replay`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ gpu = 0.5
 
 
 def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: Path) -> None:
-    """`--check` names the job, what was expected, for how long not, and the scheduler's reason."""
+    """`--check` names the job, the expectation, the delay, and the scheduler's reason."""
     trace = tmp_path / "t.csv"
     trace.write_text(
         "submit,duration,devices,project\n0,5000,4,all\n10,100,4,all\n3000,10,1,other\n"
@@ -72,7 +72,7 @@ def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: P
 def test_a_flag_that_would_change_nothing_is_refused(
     words: list[str], told: list[str], run: Run, tmp_path: Path
 ) -> None:
-    """The study would be another than the one that was asked for."""
+    """The study would be another one than requested."""
     trace = tmp_path / "t.csv"
     trace.write_text("submit,duration\n0,50\n1,50\n2,50\n")
     ran = run(*SMALL, *(str(trace) if word == "TRACE" else word for word in words))
@@ -82,7 +82,7 @@ def test_a_flag_that_would_change_nothing_is_refused(
 
 
 def test_jobs_that_did_not_end_are_told(run: Run, tmp_path: Path) -> None:
-    """They are in no time of the table: how many, and why."""
+    """They are not in the times of the table: their number and reasons are reported."""
     machines = "[[machines]]\ncount = 2\ndevices = 4\n"
     machines += '[[changes]]\nat_s = 900\npool = "gpu-0"\ncount = -1\n'
     (tmp_path / "m.toml").write_text(machines)
@@ -99,7 +99,7 @@ def test_jobs_that_did_not_end_are_told(run: Run, tmp_path: Path) -> None:
 
 
 def test_moments_of_a_long_study_are_told_apart() -> None:
-    """To the second, after any number of days."""
+    """They are exact to the second, after any number of days."""
     assert moment(59.9) == "00:00:59"
     assert moment(9 * 86_400 + 82_380.5) == "9 d 22:53:00"
 
@@ -142,7 +142,7 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_said_before_anything_runs(
     run: Run, flag: str, told: str
 ) -> None:
-    """Not after hours of work."""
+    """The error does not come after hours of work."""
     ran = run(*SMALL, "--jobs=1000000", flag)
     assert ran.code == 2
     assert told in ran.err
@@ -150,7 +150,7 @@ def test_what_cannot_be_written_is_said_before_anything_runs(
 
 
 def test_a_study_that_is_refused_leaves_no_folder(run: Run, tmp_path: Path) -> None:
-    """That the folder of `--export` can be made is tried, and undone."""
+    """The test whether the folder of `--export` can be created is undone."""
     for folder in (tmp_path / "new" / "charts", tmp_path / "new" / ("x" * 300)):
         ran = run(*SMALL, "--jobs=3", "--policy=nosuch", f"--export={folder}")
         assert ran.code == 2
@@ -161,7 +161,7 @@ def test_a_study_that_is_refused_leaves_no_folder(run: Run, tmp_path: Path) -> N
 
 
 def test_a_mistake_in_a_policy_is_a_users_error(run: Run, tmp_path: Path) -> None:
-    """File, line and job, and no word of a mistake in Bastion."""
+    """The error has file, line and job, and does not mention a bug in Bastion."""
     policy = tmp_path / "mine.py"
     policy.write_text("class Mine:\n    def rank(self, job, now):\n        return job.foo\n")
     ran = run(*SMALL, "--jobs=12", f"--policy={policy}:Mine")
@@ -171,7 +171,7 @@ def test_a_mistake_in_a_policy_is_a_users_error(run: Run, tmp_path: Path) -> Non
 
 
 def test_jobs_and_distributions_are_written_as_json(run: Run, tmp_path: Path) -> None:
-    """A row for each job, and of each measure pairs up to the largest value."""
+    """There is a row for each job, and each measure has pairs up to the largest value."""
     file = tmp_path / "jobs.json"
     ran = run(*SMALL, "--jobs=12", "--order=fifo", f"--jobs_json={file}", "--json")
     (found,) = json.loads(file.read_text())["simulations"]
@@ -183,7 +183,7 @@ def test_jobs_and_distributions_are_written_as_json(run: Run, tmp_path: Path) ->
 
 
 def test_progress_is_told_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where stderr is no terminal: a line after five seconds, then every fifteen."""
+    """If stderr is no terminal, there is a line after five seconds, then every fifteen."""
     clock = VirtualClock()
     with StudyProgress(quiet=False, clock=clock) as progress:
         for part in (0.0, 0.25, 0.5, 0.75):
@@ -200,7 +200,7 @@ def test_progress_is_told_now_and_then(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder in which a real leader ran three jobs of eight devices on its machines."""
+    """Fill a folder in which a real leader ran three jobs of eight devices on its machines."""
     rig = Rig()
     for at, (user, project) in enumerate((("ann", "blue"), ("ann", "blue"), ("cat", "red"))):
         rig.launch(f"job-{at}", user=user, project=project, h100=8)
@@ -224,7 +224,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_record_is_played_under_another_file(
     run: Run, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """`quota diff --replay` and `simulate --replay` tell jobs, projects and what comes again."""
+    """`quota diff --replay` and `simulate --replay` report jobs, projects and resumed work."""
     request.getfixturevalue("record")
     quota = tmp_path / "new.toml"
     quota.write_text(QUOTA)
@@ -250,7 +250,7 @@ def test_the_record_is_played_under_another_file(
 def test_a_replay_may_have_more_machines(
     run: Run, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """What waited for a machine starts sooner; totals that no project could hold are refused."""
+    """A job that waited for a machine starts earlier; totals that hold no project are refused."""
     request.getfixturevalue("record")
     for asked, told in (
         ("gpu", "--more: 'gpu' is not allowed; must be POOL=N with N from 1 to 10,000"),

@@ -1,4 +1,4 @@
-"""The beginning and the end of the installed command."""
+"""The start and the end of the installed command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = (sys.executable, "-m", "launch.start")
 
 
 def ended(code: str) -> subprocess.CompletedProcess[str]:
-    """A process that runs `code`, then `end(7)`, then prints that it came back."""
+    """Run a process with `code`, then `end(7)`, then a print that it came back."""
     lines = ("from launch.start import end", code, "end(7)", "print('came back')")
     return subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],
@@ -30,7 +30,7 @@ def ended(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_was_printed_and_registered_is_done_before_the_end() -> None:
-    """Output that was buffered arrives, what `atexit` knows runs, and the code is the command's."""
+    """Buffered output arrives, `atexit` functions run, and the code is the command's."""
     ran = ended(
         "import atexit, sys\natexit.register(print, 'last')\n"
         "print('first')\nsys.stderr.write('told')"
@@ -39,7 +39,7 @@ def test_what_was_printed_and_registered_is_done_before_the_end() -> None:
 
 
 def test_a_thread_that_still_works_is_left_to_python() -> None:
-    """Python waits for it; an end at once would lose what it does."""
+    """Python waits for it; an immediate end would lose its work."""
     ran = ended(
         "import threading\n"
         "def work():\n threading.main_thread().join()\n print('worked')\n"
@@ -49,7 +49,7 @@ def test_a_thread_that_still_works_is_left_to_python() -> None:
 
 
 def test_output_that_cannot_be_written_is_left_to_python() -> None:
-    """Python tells of it, and its exit code says so."""
+    """Python reports it, and its exit code says so."""
     ran = ended("import os, sys\nprint('lost')\nos.close(1)")
     assert ran.returncode == 120
     assert "Bad file descriptor" in ran.stderr
@@ -57,7 +57,7 @@ def test_output_that_cannot_be_written_is_left_to_python() -> None:
 
 @pytest.mark.parametrize(("closed", "told"), [(">&-", True), (">&- 2>&-", False)])
 def test_closed_output_is_told_in_a_line(closed: str, told: bool) -> None:
-    """Where nothing can be printed, the exit code still says that it failed."""
+    """If nothing can be printed, the exit code still says that it failed."""
     ran = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *START, "--version"],
         env={"PYTHONPATH": str(ROOT)},
@@ -90,7 +90,7 @@ def test_the_installed_command_gives_its_output_and_its_code(
 
 
 def test_an_interrupt_while_it_loads_ends_it_as_any_other_tool() -> None:
-    """No traceback, and the shell is told of the signal itself: a loop around it ends too."""
+    """There is no traceback, and the shell sees the signal itself: a loop around it ends too."""
     ran = subprocess.run(
         [
             *(sys.executable, "-c"),
@@ -110,7 +110,7 @@ def test_an_interrupt_while_it_loads_ends_it_as_any_other_tool() -> None:
 
 
 def test_a_file_of_the_user_is_not_taken_for_the_program(tmp_path: Path) -> None:
-    """PYTHONPATH stands before what is installed: what it has of our names is not run."""
+    """PYTHONPATH precedes installed packages: files there with our names are not run."""
     for name in ("launch", "bundler", "quota"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the user was run')\n")
     ran = subprocess.run(

@@ -23,7 +23,7 @@ FULL = "error: standard output: No space left on device"
 def ran_into(
     target: str, words: list[str], bucket: Bucket, tmp_path: Path
 ) -> subprocess.CompletedProcess[str]:
-    """A command line whose stdout is the redirection `target` of a shell."""
+    """Run a command line whose stdout is the redirection `target` of a shell."""
     line = f'exec "$@" {target}'
     return subprocess.run(
         ["bash", "-c", line, "bash", *COMMAND, *words],
@@ -36,7 +36,7 @@ def ran_into(
 
 
 def test_a_full_disk_behind_stdout_is_said(bucket: Bucket, tmp_path: Path) -> None:
-    """It is no mistake of bastion, and nothing complains a second time at exit."""
+    """It is no bug in Bastion, and there is no second message at exit."""
     ran = ran_into("> /dev/full", ["list"], bucket, tmp_path)
     assert ran.returncode == 1
     assert ran.stderr.splitlines() == [
@@ -59,13 +59,13 @@ def test_a_launch_that_cannot_be_printed_was_submitted_all_the_same(
 
 
 def test_a_closed_stdout_is_said(bucket: Bucket, tmp_path: Path) -> None:
-    """There is nowhere for data to go."""
+    """There is no place for data."""
     ran = ran_into(">&-", ["list"], bucket, tmp_path)
     assert (ran.returncode, ran.stderr.splitlines()[0]) == (1, "error: standard output is closed")
 
 
 def test_a_folder_that_takes_no_log_is_said(bucket: Bucket, tmp_path: Path) -> None:
-    """The place and what the system answered, no traceback and no apology."""
+    """The error has the place and the system's words, without a traceback."""
     print_log(bucket.store, JOB, b"a line\n")
     taken = tmp_path / "taken"
     taken.write_text("a file")
@@ -86,7 +86,7 @@ def test_a_folder_that_takes_no_log_is_said(bucket: Bucket, tmp_path: Path) -> N
 def test_a_file_that_takes_no_byte_is_named(
     words: str, file: str, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """It is no fault of the standard output, and no part of a file stays where it would mislead."""
+    """Standard output is not blamed, and no misleading part of a file remains."""
     print_log(bucket.store, JOB, b"a line\n")
     put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
     (tmp_path / "temporary").mkdir()
@@ -104,7 +104,7 @@ def test_a_file_that_takes_no_byte_is_named(
 
 
 def test_a_machine_without_room_for_temporary_files_is_said(bucket: Bucket, tmp_path: Path) -> None:
-    """The folders that were tried are named, and it is not the current one that is away."""
+    """The folders that were tried are named, and the current one is not called missing."""
     put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
     ran = subprocess.run(
         ["bash", "-c", 'ulimit -f 0; "$@" quota edit | cat', "bash", *COMMAND],
@@ -130,7 +130,7 @@ def test_a_machine_without_room_for_temporary_files_is_said(bucket: Bucket, tmp_
 def test_a_place_where_nothing_can_be_made_is_said(
     words: list[str], place: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What begins a bucket, or writes the configuration, names the place and what is wrong."""
+    """Commands that create a bucket or write the configuration name the place and the problem."""
     monkeypatch.setenv("XDG_CONFIG_HOME", "/proc")
     ran = run(*words)
     assert (ran.code, ran.out) == (1, "")
@@ -140,7 +140,7 @@ def test_a_place_where_nothing_can_be_made_is_said(
 
 
 def test_a_limit_on_files_leaves_nothing_of_a_bucket(tmp_path: Path) -> None:
-    """`up` says what is wrong and what shows it, as on a full disk, and makes no folder."""
+    """As with a full disk, `up` says what is wrong and creates no folder."""
     words = f"ulimit -f 0; exec {sys.executable} -m launch.cli up --root={tmp_path}/bucket | cat"
     ran = subprocess.run(
         ["bash", "-c", words],
@@ -157,7 +157,7 @@ def test_a_limit_on_files_leaves_nothing_of_a_bucket(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_it_still_loads_is_quiet() -> None:
-    """Whatever module is being imported, no traceback of Python shows."""
+    """Whichever module is being imported, there is no traceback."""
     code = (
         "import builtins, os, signal\n"
         "from launch.start import start\n"
@@ -174,7 +174,7 @@ def test_ctrl_c_while_it_still_loads_is_quiet() -> None:
 
 @pytest.mark.parametrize("words", [["--root="], ["--root", ""], ["--project_id="], ["--state= "]])
 def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None:
-    """An unset variable of a script never means another bastion."""
+    """An unset variable in a script never means another bastion."""
     ran = run("list", *words)
     assert ran.code == 2
     assert ran.err.startswith(f"error: {words[0].partition('=')[0]}: the value is empty\n")
@@ -192,7 +192,7 @@ def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None
     ],
 )
 def test_two_dashes_are_a_value_like_another(words: list[str], told: str, run: Run) -> None:
-    """What a script writes behind a flag by mistake is refused in words, where it is wrong."""
+    """A wrong value that a script puts behind a flag is refused with a message."""
     ran = run(*words, "--", "true") if words[0] == "launch" else run(*words)
     assert ran.code == 2
     assert ran.err.startswith(f"error: {told}")
@@ -206,13 +206,13 @@ def test_two_dashes_are_a_value_like_another(words: list[str], told: str, run: R
     ],
 )
 def test_a_flag_that_would_do_nothing_is_refused(words: list[str], told: str, run: Run) -> None:
-    """It belongs to another action of the verb, and its value is read by none."""
+    """It belongs to another action of the verb, and its value would have no effect."""
     ran = run(*words)
     assert (ran.code, ran.err.splitlines()[0]) == (2, f"error: {told}")
 
 
 def test_a_flag_given_twice_is_refused(run: Run) -> None:
-    """Which of two values was meant is not for us to guess; twice the same is one."""
+    """We do not guess which of two values was meant; the same value twice is fine."""
     ran = run("launch", "--replicas=1", "--replicas=2", "--", "true")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: --replicas: given twice, as 1 and as 2; give it once\n")
@@ -220,7 +220,7 @@ def test_a_flag_given_twice_is_refused(run: Run) -> None:
 
 
 def test_one_unreadable_record_hides_no_other_job(run: Run, bucket: Bucket) -> None:
-    """It is a row of its own, and says what can be done."""
+    """It has its own row, which says what to do."""
     end(bucket.store, "good-0123456789")
     put(bucket.store, layout.result("blue", "bad-0123456789"), b"garbage")
     ran = run("list", "--all")
@@ -232,7 +232,7 @@ def test_one_unreadable_record_hides_no_other_job(run: Run, bucket: Bucket) -> N
 
 
 def test_a_quota_file_that_is_no_text_is_said(run: Run, tmp_path: Path) -> None:
-    """A file saved in another encoding is named with the byte."""
+    """For a file in another encoding, the error names the byte."""
     file = tmp_path / "q.toml"
     file.write_bytes(QUOTA.encode() + b"\xff\xfe")
     ran = run("quota", "check", str(file))
@@ -241,7 +241,7 @@ def test_a_quota_file_that_is_no_text_is_said(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_editor_that_is_not_there_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable that names it is the hint."""
+    """The hint names its variable."""
     monkeypatch.setenv("VISUAL", "no-such-editor")
     ran = run("quota", "edit")
     assert ran.code == 2
@@ -252,7 +252,7 @@ def test_an_editor_that_is_not_there_is_said(run: Run, monkeypatch: pytest.Monke
 
 
 def test_what_a_job_has_not_has_no_log(run: Run, bucket: Bucket) -> None:
-    """An attempt, replica or process that never was is not an empty log."""
+    """An unknown attempt, replica or process is not an empty log."""
     publish(bucket.store, "queue", {"jobs": [row(JOB, state="running", attempt=1, replicas=2)]})
     for flag, what in {
         "--attempt=99": "no attempt 99; it has 1",
@@ -277,7 +277,7 @@ def test_json_of_every_quota_verb_is_json(run: Run, bucket: Bucket, tmp_path: Pa
 def test_a_broken_quota_file_is_told_apart_from_the_one_that_is_checked(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Errors begin with the file that they are about, and the last good file is compared with."""
+    """Errors begin with the file's name, and the last good file is used for comparison."""
     put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
     put(bucket.store, layout.QUOTA, b"[nonsense")
     good = tmp_path / "good.toml"
@@ -291,12 +291,12 @@ def test_a_broken_quota_file_is_told_apart_from_the_one_that_is_checked(
 
 
 def encode_text(text: str) -> bytes:
-    """`text` as JSON."""
+    """Return `text` as JSON."""
     return json.dumps(text).encode()
 
 
 def test_a_broken_quota_file_stops_no_user(run: Run, bucket: Bucket) -> None:
-    """The bastion goes on with the last good file, and so does a user who names no project."""
+    """The bastion and users without a project continue with the last good file."""
     put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
     put(bucket.store, layout.QUOTA, b"[nonsense")
     with bucket.bastion() as bastion:
@@ -305,7 +305,7 @@ def test_a_broken_quota_file_stops_no_user(run: Run, bucket: Bucket) -> None:
 
 
 def test_a_port_that_is_taken_is_said_once(run: Run) -> None:
-    """The port, the address and what the system says, in one line."""
+    """One line has the port, the address and the system's words."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ran = run("web", f"--port={port}")
@@ -317,7 +317,7 @@ def test_a_port_that_is_taken_is_said_once(run: Run) -> None:
 
 
 def test_a_host_that_is_not_this_machine_is_told(run: Run) -> None:
-    """Another port would not help: the hint says which addresses there are."""
+    """Another port would not help: the hint lists the available addresses."""
     ran = run("web", "--host=192.0.2.1", "--user_header=X-User", "--port=0")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.splitlines() == [

@@ -1,4 +1,4 @@
-"""`bastion top` and what `bastion show` says of use, on a bucket whose sums are known by hand."""
+"""`bastion top` and the usage in `bastion show`, on a bucket with known sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIB = 2**30
 
 @pytest.fixture
 def used(bucket: Bucket) -> Bucket:
-    """Two machines of four devices: on the first a job on two, and a foreign process."""
+    """Write two machines of four devices: on the first a job on two, and a foreign process."""
     units = {"h100": 4, "cpu": 16, "memory": 64 * GIB}
     machines = [
         {"name": f"gpu-1-{n}", "pool": "gpu", "phase": "ready", "resources": units}
@@ -55,7 +55,7 @@ def used(bucket: Bucket) -> Bucket:
 
 
 def test_top_shows_devices_by_holder(run: Run, used: Bucket) -> None:
-    """A line for the devices of each holder, and one for a process that is no job's."""
+    """There is one line for the devices of each holder, and one for a foreign process."""
     lines = run("top").out.splitlines()
     heads = "MACHINE DEVICES JOB USER USED EACH MEMORY CORES RAM"
     assert lines[0].split() == heads.split()
@@ -69,7 +69,7 @@ def test_top_shows_devices_by_holder(run: Run, used: Bucket) -> None:
 
 
 def test_top_is_whole_as_json(run: Run, used: Bucket) -> None:
-    """Every device is told by itself; a machine that told nothing has no time of its report."""
+    """Every device is separate; a machine without a report has no time of it."""
     told = json.loads(run("top", "--json").out)["machines"]
     assert [machine["name"] for machine in told] == ["gpu-1-0", "gpu-1-1"]
     assert [device["used"] for device in told[0]["devices"]] == [1.0, 0.5, 0.0, None]
@@ -79,14 +79,14 @@ def test_top_is_whole_as_json(run: Run, used: Bucket) -> None:
 
 
 def test_top_fits_below_a_hundred_columns(used: Bucket, tmp_path: Path) -> None:
-    """On a terminal of ninety columns no line is folded."""
+    """On a terminal of ninety columns, no line is wrapped."""
     lines = drawn(["top", "--once"], used, tmp_path, columns=90)
     assert all(len(line) <= 90 for line in lines)
     assert lines[0].split()[-1] == "RAM"
 
 
 def test_an_unreadable_use_is_left_out(run: Run, used: Bucket) -> None:
-    """What an agent wrote in error, or about another machine, is shown of no machine."""
+    """A wrong report of an agent, or one about another machine, is not shown."""
     for n, data in enumerate((b"spoilt", encode(MachineUse(machine="gpu-1-0")))):
         key = layout.machine_use("gpu-1-1")
         used.store.delete(key)
@@ -96,7 +96,7 @@ def test_an_unreadable_use_is_left_out(run: Run, used: Bucket) -> None:
 
 
 def test_show_tells_what_a_running_job_uses(run: Run, used: Bucket) -> None:
-    """Its own devices, the least used of them, and cores and memory of its processes."""
+    """It shows the job's devices, the least used one, and CPUs and memory of its processes."""
     (line,) = [line for line in run("show", JOB).out.splitlines() if line.startswith("uses now")]
     assert (
         "its 2 devices 75%, the least used 50%, 1.0 GiB of their memory; 3.5 cores; 6.0 GiB" in line
@@ -104,7 +104,7 @@ def test_show_tells_what_a_running_job_uses(run: Run, used: Bucket) -> None:
 
 
 def test_use_is_told_in_words() -> None:
-    """What was used of an attempt is one line; a bar is as high as its device is used."""
+    """The usage of an attempt is one line; the height of a bar shows that of a device."""
     used = Utilisation(
         samples=4, mean=0.5, p50=0.4, max=1.0, idle=0.25, cores=2.0, memory_bytes=GIB
     )

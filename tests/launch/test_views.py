@@ -1,4 +1,4 @@
-"""What views show: filters, whole names in narrow terminals, everything known of a job."""
+"""Views: filters, whole names in narrow terminals, everything known of a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHY = "asks for 24 h100; the share of vision is used up, and starts when languag
 
 @pytest.mark.parametrize("columns", [80, 180])
 def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) -> None:
-    """In a narrow terminal what is equal in every row goes, and the reason gets its own line."""
+    """In a narrow terminal, equal columns are dropped, and the reason gets its own line."""
     rows = [row(LONG, text=WHY), row(OTHER, state="running", text="short"), row(JOB, text="-")]
     publish(bucket.store, "queue", {"jobs": rows})
     lines = drawn(["list"], bucket, tmp_path, columns=columns)
@@ -46,7 +46,7 @@ def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) ->
 
 
 def test_a_reason_stands_in_its_row_where_there_is_room(bucket: Bucket, tmp_path: Path) -> None:
-    """One long reason puts no other on a line of its own, and a path in it stays whole."""
+    """One long reason does not move another, and a path in it stays whole."""
     path = "/srv/machines/here-2-0/home/work/" + "a-very-long-name/" * 4 + "train.py"
     rows = [row(LONG, text=f"cannot open {path} to read"), row(OTHER, user="bob", text="short")]
     publish(bucket.store, "queue", {"jobs": rows})
@@ -58,7 +58,7 @@ def test_a_reason_stands_in_its_row_where_there_is_room(bucket: Bucket, tmp_path
 
 
 def test_a_single_row_keeps_all_of_its_reason(bucket: Bucket, tmp_path: Path) -> None:
-    """It is a list of its cells, each as long as it is; no line is wider than the terminal."""
+    """It becomes a list of its cells; no line is wider than the terminal."""
     publish(bucket.store, "queue", {"jobs": [row(LONG, text=f"{WHY}; or {WHY}")]})
     lines = drawn(["list"], bucket, tmp_path, columns=80)
     assert all(len(line) <= 80 for line in lines)
@@ -69,7 +69,7 @@ def test_a_single_row_keeps_all_of_its_reason(bucket: Bucket, tmp_path: Path) ->
 def test_a_number_below_its_row_says_what_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the last column is no reason, its title stands before it."""
+    """If the last column is not the reason, its title is shown before it."""
     columns = [
         Column[tuple[str, int]](title="POLICY", text=lambda each: each[0]),
         Column[tuple[str, int]](title="PREEMPTED", text=lambda each: str(each[1])),
@@ -81,14 +81,14 @@ def test_a_number_below_its_row_says_what_it_is(
 
 
 def test_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A reason of several lines is read by programs that read lines as the reason of its row."""
+    """Programs that read lines see a reason of several lines in its row."""
     columns = [Column[str](title="TEXT", text=str), Column[str](title="SIZE", text=lambda _: "1")]
     Output().show("rows", ["a\nb", "c"], columns, name=str)
     assert capsys.readouterr().out == "TEXT  SIZE\na b   1\nc     1\n"
 
 
 def test_columns_that_do_not_fit_join_the_reason(bucket: Bucket, tmp_path: Path) -> None:
-    """A row is never wider than the terminal; what stands below it says what it is."""
+    """A row is never wider than the terminal; the values below it have titles."""
     rows = [row(JOB, text=WHY), row(OTHER, user="bob", state="running", text="short")]
     publish(bucket.store, "queue", {"jobs": rows})
     lines = drawn(["list"], bucket, tmp_path, columns=30)
@@ -98,7 +98,7 @@ def test_columns_that_do_not_fit_join_the_reason(bucket: Bucket, tmp_path: Path)
 
 
 def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path) -> None:
-    """Four equal machines keep what is free in 60 columns, and one line tells what all have."""
+    """Four equal machines keep the free column in 60 columns, and one line has the rest."""
     units = {"cpu": 32, "h100": 8, "memory": 2**36}
     some = [
         {"name": f"own-{n}", "pool": "own", "phase": "ready", "resources": units, "free": units}
@@ -118,7 +118,7 @@ def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path
 
 
 def test_a_state_stands_once_beside_its_reason(run: Run, bucket: Bucket) -> None:
-    """A table and the view of one job have it in a column of its own."""
+    """A table and the view of one job have it in a separate column."""
     text = "stopping: preempted for other-1; killed in 5s at the latest"
     publish(bucket.store, "queue", {"jobs": [row(JOB, state="stopping", text=text)]})
     for words in (("list", "-o", "wide"), ("show", JOB)):
@@ -128,13 +128,13 @@ def test_a_state_stands_once_beside_its_reason(run: Run, bucket: Bucket) -> None
 
 
 def test_tasks_of_one_array_are_one_name() -> None:
-    """A machine that runs four tasks of a sweep names them as they are asked for."""
+    """A machine that runs four tasks of a sweep names them as in a request."""
     jobs = [JOB, "sweep-tynyqdb38e.28", "sweep-tynyqdb38e.30", "sweep-tynyqdb38e.29"]
     assert tasks_joined(jobs) == [JOB, "sweep-tynyqdb38e.28-30"]
 
 
 def test_a_long_reason_is_folded_between_words(bucket: Bucket, tmp_path: Path) -> None:
-    """At 80 columns no word is torn, and a command that is shown can be copied whole."""
+    """At 80 columns no word is broken, and a shown command can be copied whole."""
     reason = f"{'waits for a machine that has ' * 4}2 h100"
     publish(bucket.store, "queue", {"jobs": [row(JOB, text=reason)]})
     why = [line for line in drawn(["why", "train"], bucket, tmp_path, columns=80) if JOB in line]
@@ -150,7 +150,7 @@ def test_a_long_reason_is_folded_between_words(bucket: Bucket, tmp_path: Path) -
 def test_an_error_is_folded_and_its_command_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is read is folded at 40 columns; what is copied stands in one line."""
+    """Text is wrapped at 40 columns; a command to copy is one line."""
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     tell(
@@ -174,7 +174,7 @@ def test_an_error_is_folded_and_its_command_is_not(
 
 
 def test_a_reason_that_all_rows_have_is_whole(bucket: Bucket, tmp_path: Path) -> None:
-    """Below the table there is room for it."""
+    """There is room for it below the table."""
     reason = f"waits {'for a machine ' * 8}of its pool"
     publish(bucket.store, "queue", {"jobs": [row(LONG, text=reason), row(OTHER, text=reason)]})
     told = " ".join(" ".join(drawn(["list"], bucket, tmp_path, columns=80)).split())
@@ -184,7 +184,7 @@ def test_a_reason_that_all_rows_have_is_whole(bucket: Bucket, tmp_path: Path) ->
 def test_a_wait_tells_the_age_that_a_job_has_when_it_is_over(
     run: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the one that it had when the command began to wait."""
+    """It is not the age that the job had when the command started to wait."""
     now = NOW + 1.0
     end(bucket.store, "done-0123456789")
 
@@ -199,7 +199,7 @@ def test_a_wait_tells_the_age_that_a_job_has_when_it_is_over(
 
 
 def test_what_is_folded_keeps_its_words_and_colours() -> None:
-    """A colour takes no room, and a path that is longer than a line stays whole."""
+    """A color takes no room, and a path that is longer than a line stays whole."""
     painted = "\x1b[33mqueued\x1b[0m"
     assert folded(f"a-1 is {painted}: it waits", 16, indent=2, first=0) == (
         f"a-1 is {painted}:\n  it waits"
@@ -210,7 +210,7 @@ def test_what_is_folded_keeps_its_words_and_colours() -> None:
 
 
 def test_a_terminal_has_times_of_its_own_zone(bucket: Bucket, tmp_path: Path) -> None:
-    """With how long ago it was; a program gets ISO 8601 in UTC."""
+    """It has local and relative times; a program gets ISO 8601 in UTC."""
     publish(bucket.store, "queue", {"jobs": [row(JOB)]})
     lines = drawn(["show", JOB], bucket, tmp_path, columns=100, zone="JST-9")
     (told,) = (line for line in lines if line.startswith("submitted"))
@@ -218,7 +218,7 @@ def test_a_terminal_has_times_of_its_own_zone(bucket: Bucket, tmp_path: Path) ->
 
 
 def test_an_empty_log_says_why_on_a_terminal(bucket: Bucket, tmp_path: Path) -> None:
-    """A job that waits prints nothing before it starts; of one that ran, nothing was printed."""
+    """A waiting job has not printed yet; a job that ran printed nothing."""
     publish(bucket.store, "queue", {"jobs": [row(JOB, state="queued", text=WHY)]})
     waits = drawn(["logs", JOB], bucket, tmp_path, columns=180)
     assert waits[0] == f"{JOB} is queued and has no output before it starts: {WHY}"
@@ -254,7 +254,7 @@ def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
 
 
 def test_list_has_a_window_of_time(run: Run, bucket: Bucket) -> None:
-    """What was submitted or ended lately, by the store's clock."""
+    """It selects what was submitted or ended recently, by the store's clock."""
     old = row("old-0123456789", submitted_at=NOW - 7200)
     publish(bucket.store, "queue", {"jobs": [row(JOB), old]})
     assert run("list", "-q").out.split() == [JOB, "old-0123456789"]
@@ -270,7 +270,7 @@ def test_watching_needs_a_terminal(run: Run) -> None:
 
 
 def test_jobs_are_cancelled_by_what_they_are(run: Run, bucket: Bucket) -> None:
-    """Mine, those of a project, those in a state; never those of others by accident."""
+    """They can be mine, a project's or in a state; never those of others by accident."""
     rows = [
         row("mine-0123456789"),
         row("runs-0123456789", state="running"),
@@ -290,7 +290,7 @@ def test_jobs_are_cancelled_by_what_they_are(run: Run, bucket: Bucket) -> None:
 
 
 def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: Path) -> None:
-    """Each line says which task printed it; an attempt that none has is no empty log."""
+    """Each line names its task; an attempt that no task has is not an empty log."""
     with bucket.bastion():
         ran = ran_with(["launch", "-q", "--array=0-1", "--", "true"], bucket, tmp_path)
     array = ran.stdout.strip()
@@ -313,7 +313,7 @@ def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: P
 
 
 def test_a_task_that_waits_to_be_tried_again_has_its_log(run: Run, bucket: Bucket) -> None:
-    """What it printed before it failed is there, beside the others; one that never ran has none."""
+    """Its earlier output is there, beside that of others; a task that never ran has none."""
     with bucket.bastion():
         array = run("launch", "-q", "--array=0-2", "--retries=1", "--", "true").out.strip()
     rows = [
@@ -332,7 +332,7 @@ def test_a_task_that_waits_to_be_tried_again_has_its_log(run: Run, bucket: Bucke
 def ran_with(
     words: list[str], bucket: Bucket, tmp_path: Path, *, piped: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A command line as a process, with text piped in."""
+    """Run a command line as a process, with text piped in."""
     return subprocess.run(
         [*COMMAND, *words],
         env=environment(bucket, tmp_path),
@@ -345,8 +345,8 @@ def ran_with(
 
 
 def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> None:
-    """`run --stdin` hands it to the command; without the flag a note says that it stays."""
-    said = "note: piped input is not sent; to send it: bastion run --stdin\n"
+    """`run --stdin` passes it to the command; without the flag, a note says that it is ignored."""
+    said = "note: what is piped in is not sent; bastion run --stdin sends it\n"
     with bucket.bastion():
         words = ["launch", "-q", "--", "cat"]
         assert ran_with(words, bucket, tmp_path, piped="x\n").stderr == said
@@ -368,7 +368,7 @@ def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> Non
 
 
 def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) -> None:
-    """An estimate that lies before the newest word of the bastion is not shown."""
+    """An estimate before the newest publication of the bastion is not shown."""
     estimate: dict[str, Any] = {"estimated_at": NOW - 20, "sure": "history", "sure_text": "so"}
     publish(bucket.store, "queue", {"jobs": [row(JOB, **estimate)]})
     assert "expected start" not in run("why", JOB).out
@@ -376,7 +376,7 @@ def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) ->
 
 
 def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> None:
-    """No user is told to cancel what is over."""
+    """It is not suggested to cancel an ended job."""
     with bucket.bastion():
         job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
         end(bucket.store, job)
@@ -386,7 +386,7 @@ def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> 
 
 
 def test_a_file_that_is_not_in_force_is_named(run: Run, bucket: Bucket) -> None:
-    """With what is in force instead: the last good one, or nothing."""
+    """It is named with what is in force instead: the last good file, or nothing."""
     files = {
         "quota": {"in_force": True, "problem": "line 13: bad"},
         "config": {"pools": [], "problem": "config/bastion.toml: metrics: unknown field"},
@@ -398,13 +398,13 @@ def test_a_file_that_is_not_in_force_is_named(run: Run, bucket: Bucket) -> None:
 
 
 def test_run_shows_its_launch_without_submitting_it(run: Run) -> None:
-    """As launch does; nothing is asked of the bastion."""
+    """As with launch, the bastion gets no request."""
     told = run("run", "--dry_run", "--gpus=1", "--name=train", "--", "true")
     assert (told.code, 'name = "train"' in told.out) == (0, True), told.err
 
 
 def test_only_what_is_ours_is_shown_as_a_moment() -> None:
-    """A number that a job reports is a number, whatever its name; a reason's moment is a time."""
+    """A number that a job reports is a number, whatever its name; times of reasons are times."""
     report = {"best_at": 3.5, "since": 1e300, "at": 0.25}
     view = JobView(
         id="a",

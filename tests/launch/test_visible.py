@@ -1,4 +1,4 @@
-"""What a job, a name or a server wrote reaches no terminal as a command to it."""
+"""Text of a job, a name or a server never controls a terminal."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_control_characters_are_shown() -> None:
-    """Sequences that command a terminal, and marks of direction, are shown as escapes."""
+    """Control sequences of terminals and direction marks are shown as escapes."""
     assert visible(HOSTILE) == SHOWN
     assert visible("plain text, ünïcode 日本\ttab\nline") == "plain text, ünïcode 日本\ttab\nline"
 
 
 def test_the_colours_of_the_command_are_left() -> None:
-    """What the command paints stays painted; no other sequence does."""
+    """The colors of the command remain; no other sequence does."""
     assert visible("\x1b[32mgood\x1b[0m") == "\x1b[32mgood\x1b[0m"
     assert visible("\x1b[8mhidden") == r"\x1b[8mhidden"
 
 
 @given(st.text())
 def test_nothing_unsafe_is_left(text: str) -> None:
-    """Whatever the text, no control character but tab, line end and the colours is left."""
+    """For any text, no control character but tab, line end and the colors remains."""
     left = visible(text)
     assert not {c for c in left if ord(c) < 32 and c not in "\t\n\x1b"}
     assert "\x7f" not in left
@@ -40,7 +40,7 @@ def test_nothing_unsafe_is_left(text: str) -> None:
 
 @given(st.binary(), st.integers(0, 20))
 def test_a_jobs_bytes_are_safe_however_they_come(data: bytes, size: int) -> None:
-    """Cut anywhere, what a job printed is made safe as if it had come at once."""
+    """Output of a job in any pieces is made safe as if it were one piece."""
     whole = TerminalBytes().safe(data, final=True)
     parts = TerminalBytes()
     cut = b"".join(parts.safe(data[at : at + size + 1]) for at in range(0, len(data), size + 1))
@@ -48,7 +48,7 @@ def test_a_jobs_bytes_are_safe_however_they_come(data: bytes, size: int) -> None
 
 
 def test_progress_bars_pass_and_titles_do_not() -> None:
-    """Colours and carriage returns of a job reach the terminal; what commands it does not."""
+    """Colors and carriage returns of a job reach the terminal; control sequences do not."""
     bar = b"\r\x1b[32m50%\x1b[0m"
     assert TerminalBytes().safe(bar) == bar
     assert TerminalBytes().safe(HOSTILE.encode(), final=True) == SHOWN.encode()
@@ -73,7 +73,7 @@ Printout(VirtualClock()).write(hostile.encode())
 
 
 def test_every_text_for_a_terminal_is_safe() -> None:
-    """Lines, tables, fields, notes, errors and logs on a terminal carry no command to it."""
+    """Lines, tables, fields, notes, errors and logs never control a terminal."""
     main, other = pty.openpty()
     words = [sys.executable, "-c", PROGRAM, HOSTILE]
     with subprocess.Popen(words, stdout=other, stderr=other, cwd=REPOSITORY) as ran:
@@ -93,7 +93,7 @@ def test_every_text_for_a_terminal_is_safe() -> None:
 
 
 def test_logs_on_a_pipe_are_exact() -> None:
-    """A pipe gets every byte that a job printed, and lines about it that are safe."""
+    """A pipe gets every byte that a job printed, and safe lines about it."""
     words = [sys.executable, "-c", PROGRAM, HOSTILE]
     ran = subprocess.run(words, capture_output=True, check=True, cwd=REPOSITORY)
     *lines, log = ran.stdout.split(b"\n")
@@ -102,6 +102,6 @@ def test_logs_on_a_pipe_are_exact() -> None:
 
 
 def test_one_unsafe_cell_of_many_is_escaped() -> None:
-    """A column is looked at as a whole, and then each of its texts where one is unsafe."""
+    """A column is checked as a whole, and then each of its texts if one is unsafe."""
     assert all_visible(["a", "b"]) == ["a", "b"]
     assert all_visible(["a", "b\x1b[2J", "c"]) == ["a", "b\\x1b[2J", "c"]

@@ -1,4 +1,4 @@
-"""Quota files that several tests are about."""
+"""Quota files that several tests use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ preemption = "order"
 max_queued_per_user = 7
 load_limit = 1.5
 """
-"""The options of one project and of the scheduler, to stand below `FIRST`."""
+"""The options of one project and of the scheduler, to follow `FIRST`."""
 
 LIMITS = """
 [project_options.project2]
@@ -76,7 +76,7 @@ until = 2026-12-05T18:00:00+01:00
 pools = ["pod"]
 reason = "new cooling"
 """
-"""Limits of users, groups and maintenance, to stand below `FIRST` with smaller shares."""
+"""Limits of users, groups and maintenance, to follow `FIRST` with smaller shares."""
 
 SMALLER = FIRST.replace("0.6", "0.25").replace("0.4", "0.25")
 """`FIRST`, with shares that leave room for a group's own."""

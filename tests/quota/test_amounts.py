@@ -1,4 +1,4 @@
-"""The arithmetic of `Amounts`, held against plain dictionaries."""
+"""The arithmetic of `Amounts`, compared with plain dictionaries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_sum_and_difference_go_type_by_type(a: Amounts, b: Amounts) -> None:
 
 @given(signed, signed, signed)
 def test_addition_is_a_commutative_group(a: Amounts, b: Amounts, c: Amounts) -> None:
-    """Order and grouping do not matter, `NOTHING` adds nothing, and what is added can be taken."""
+    """Order and grouping do not matter, `NOTHING` adds nothing, and additions can be undone."""
     assert a + b == b + a
     assert (a + b) + c == a + (b + c)
     assert a + NOTHING == a == NOTHING + a
@@ -46,7 +46,7 @@ def test_a_multiple_is_a_repeated_sum(a: Amounts, times: int) -> None:
 
 @given(signed, signed)
 def test_comparison_looks_at_every_type_of_either_side(a: Amounts, b: Amounts) -> None:
-    """`a <= b` holds exactly when it holds for every type, absent ones counting as zero."""
+    """`a <= b` holds exactly when it holds for every type; absent ones count as zero."""
     assert (a <= b) == all(a[r] <= b[r] for r in TYPES)
     assert (a >= b) == (b <= a)
 
@@ -61,7 +61,7 @@ def test_joins_take_the_larger_and_the_smaller(a: Amounts, b: Amounts) -> None:
 
 @given(signed, signed)
 def test_missing_is_what_fitting_lacks(want: Amounts, have: Amounts) -> None:
-    """`missing` is never negative, fills the gap exactly, and is nothing when all is there."""
+    """`missing` is never negative, fills the gap exactly, and is empty when nothing is missing."""
     lack = missing(want, have)
     assert lack <= want - have | NOTHING
     assert want <= have + lack
@@ -71,7 +71,7 @@ def test_missing_is_what_fitting_lacks(want: Amounts, have: Amounts) -> None:
 
 @given(signed, signed)
 def test_equal_amounts_are_one_value(a: Amounts, b: Amounts) -> None:
-    """Amounts are equal when every type is, however they were made, and then hash alike."""
+    """Amounts are equal if every type is, however they were made, and have the same hash."""
     assert (a == b) == all(a[r] == b[r] for r in TYPES)
     same = (a + b) - b
     assert same == a
@@ -97,7 +97,7 @@ def test_parts_keep_what_they_name(a: Amounts, types: set[str]) -> None:
 
 @given(signed)
 def test_amounts_survive_storage(a: Amounts) -> None:
-    """Through JSON, pickle and copy comes the same value."""
+    """JSON, pickle and copy preserve the value."""
     assert stored.validate_json(stored.dump_json(a)) == a
     assert pickle.loads(pickle.dumps(a)) == a
     assert copy.deepcopy(a) == a
@@ -136,7 +136,7 @@ def test_units_are_whole_numbers(number: object) -> None:
     ],
 )
 def test_people_read_a_sum(units: dict[str, int], text: str) -> None:
-    """As text it is a sum of units and types."""
+    """As text, it is a sum of units and types."""
     assert str(Amounts(units)) == text
 
 

@@ -15,7 +15,7 @@ weights = st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any)
 
 @st.composite
 def shares(draw: st.DrawFn) -> tuple[dict[str, int], int]:
-    """Parts by project and the whole that they are of, often exactly."""
+    """Return parts by project and their whole, often exactly adding up."""
     parts = draw(weights)
     whole = sum(parts) + draw(st.sampled_from([0, 0, 1, 17]))
     return {f"p{i}": part for i, part in enumerate(parts)}, whole
@@ -43,7 +43,7 @@ def test_remainders_are_served_largest_first(units: int, weights: list[int]) -> 
 
 @given(units, shares())
 def test_shares_never_exceed_the_total(units: int, given: tuple[dict[str, int], int]) -> None:
-    """Nominal units fit into the total, and fill it when all of it is claimed."""
+    """Nominal units fit in the total, and fill it if all of it is claimed."""
     parts, whole = given
     nominal = nominal_units(units, parts, whole=whole)
     assert sum(nominal.values()) <= units
@@ -62,11 +62,11 @@ def test_the_order_of_the_file_does_not_matter(
 
 
 def test_equal_remainders_go_by_name() -> None:
-    """Two halves of an odd number: the first name has the odd unit."""
+    """With two halves of an odd number, the first name has the odd unit."""
     assert nominal_units(5, {"b": 1, "a": 1}, whole=2) == {"a": 3, "b": 2}
 
 
 def test_thirds_that_were_cut_short_are_still_thirds() -> None:
-    """0.333 three times of 3 units is one unit each: the thousandth without a claim takes none."""
+    """0.333 three times of 3 units is one unit each: the unclaimed thousandth takes none."""
     thirds = {"a": 333, "b": 333, "c": 333}
     assert nominal_units(3, thirds, whole=1000) == {"a": 1, "b": 1, "c": 1}

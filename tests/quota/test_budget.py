@@ -16,7 +16,7 @@ TIMES = st.floats(0, 4e9)
 
 
 def at(text: str) -> float:
-    """A moment in UTC, as seconds."""
+    """Return a time in UTC, as seconds."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
@@ -70,7 +70,7 @@ def test_the_moments_of_charging_change_nothing(
 
 
 def test_what_was_used_in_another_period_does_not_count() -> None:
-    """Neither that of last month, nor that of the same time by another period."""
+    """Neither last month counts, nor the same time with another period."""
     monthly = Budget(hours={"gpu": 1})
     november = monthly.charged(
         None, Amounts({"gpu": 1}), since=at("2026-11-30"), now=at("2026-11-30T05:00")
@@ -83,7 +83,7 @@ def test_what_was_used_in_another_period_does_not_count() -> None:
 
 
 def test_a_budget_is_told_in_words() -> None:
-    """As `bastion quota diff` prints it."""
+    """The words are those of `bastion quota diff`."""
     assert str(Budget(hours={"v4": 9, "gpu": 5000}, period="week")) == (
         "5000 gpu hours + 9 v4 hours a week"
     )

@@ -9,14 +9,14 @@ OLD = parse(FIRST)
 
 
 def test_files_that_mean_the_same_change_nothing() -> None:
-    """Comments, order and defaults written out are no change."""
+    """Comments, order and explicit defaults are no change."""
     same = FIRST.replace('["user1", "user2"]', '["user2", "user1"]') + "[scheduler]\ngrace_s = 30\n"
     assert compare(OLD, parse(same)) == QuotaChange()
     assert not compare(OLD, OLD)
 
 
 def test_moved_shares_are_told_with_their_difference() -> None:
-    """Which project gains or loses how many units."""
+    """The output says which project gains or loses how many units."""
     new = parse(FIRST.replace("0.6", "0.5").replace("0.4", "0.5"))
     before, after = Amounts({"v4": 614}), Amounts({"v4": 512})
     change = compare(OLD, new)
@@ -31,7 +31,7 @@ def test_moved_shares_are_told_with_their_difference() -> None:
 
 
 def test_members_who_come_and_go_are_named() -> None:
-    """A project that is new has all its members added, one that is gone all removed."""
+    """All members of a new project are added, and all of a removed one are removed."""
     text = FIRST.replace('["user1", "user2"]', '["user2", "user4"]').replace("project2", "project3")
     change = compare(OLD, parse(text))
     assert change.members[0] == MemberChange(
@@ -49,7 +49,7 @@ def test_members_who_come_and_go_are_named() -> None:
 
 
 def test_options_that_differ_are_told_where_the_file_has_them() -> None:
-    """Limits in units, `all` where nothing limits, and every option of the scheduler."""
+    """Limits are in units, `all` without a limit, and every scheduler option is covered."""
     change = compare(OLD, parse(FIRST + OPTIONS))
     told = [str(option) for option in change.options]
     assert told[:4] == [
@@ -63,7 +63,7 @@ def test_options_that_differ_are_told_where_the_file_has_them() -> None:
 
 
 def test_tiers_and_types_that_differ_are_told() -> None:
-    """A tier that shrinks, and a type that comes under quota even with a total of zero."""
+    """A tier that shrinks is shown, and a new type under quota, even with a total of zero."""
     new = parse(FIRST.replace("v4 = 1024", "v4 = 1000\nh100 = 0"))
     assert [str(option) for option in compare(OLD, new).options] == [
         "total_resources: 1024 v4 -> 0 h100 + 1000 v4",
@@ -71,7 +71,7 @@ def test_tiers_and_types_that_differ_are_told() -> None:
 
 
 def test_limits_groups_and_windows_that_differ_are_told() -> None:
-    """Every key that is new, with what it comes to; none of those that stayed."""
+    """Every new key is shown with its effect, but none that stayed."""
     old, new = parse(SMALLER), parse(SMALLER + LIMITS)
     path = "project_options.project2"
     told = [str(option) for option in compare(old, new).options]
@@ -111,7 +111,7 @@ def test_limits_groups_and_windows_that_differ_are_told() -> None:
 
 
 def test_a_project_that_is_new_is_told_with_its_options() -> None:
-    """Those that its admin has written; of one that is gone it is enough that its share is."""
+    """Only options that its admin has written are shown; a removed one only shows its share."""
     new = "[project_membership]\nteam = ['ann']"
     added = FIRST.replace("[project_membership]", new) + "[project_options.team]\nborrow = false\n"
     path = "project_options.team"

@@ -1,4 +1,4 @@
-"""One department of two teams beside a project of its own: the states that must come out right."""
+"""One department of two teams beside a separate project: the states that must be right."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ QUOTA = parse(FILE)
 
 
 def h100(units: int) -> Amounts:
-    """So many units of the one type that these states are about."""
+    """Return that many units of the single type of these states."""
     return Amounts({"h100": units})
 
 
 def test_a_group_may_have_more_than_its_members() -> None:
-    """The group's share is cut from the total, its members' shares are parts of it."""
+    """The group's share is cut from the total; its members' shares are parts of it."""
     assert QUOTA.groups["research"].nominal == h100(10)
     shares = {name: project.nominal for name, project in QUOTA.projects.items()}
     assert shares == {"sales": h100(6), "speech": h100(4), "vision": h100(4)}
@@ -45,12 +45,12 @@ def test_a_group_may_have_more_than_its_members() -> None:
     ("asked", "share"), [(4, "vision"), (5, "research"), (10, "research"), (11, "")]
 )
 def test_the_nearest_share_that_holds_a_request_covers_it(asked: int, share: str) -> None:
-    """Its own share first, then its group's; beyond both it borrows."""
+    """First comes its own share, then its group's; beyond both, it borrows."""
     assert ledger.covering(QUOTA, {}, "vision", h100(asked)) == share
 
 
 def test_what_a_sibling_uses_or_keeps_is_not_covered_by_the_group() -> None:
-    """A sibling's use counts against the group's share, and so does what it keeps."""
+    """What a sibling uses or keeps counts against the group's share."""
     assert ledger.covering(QUOTA, {"speech": h100(4)}, "vision", h100(7)) == ""
     kept = parse(FILE + "[project_options.speech]\nlend = { h100 = 0 }\n")
     assert ledger.covering(kept, {}, "vision", h100(7)) == ""
@@ -58,7 +58,7 @@ def test_what_a_sibling_uses_or_keeps_is_not_covered_by_the_group() -> None:
 
 
 def test_members_lend_inside_first() -> None:
-    """What the group has alone is used first, then the sibling lends, and outside nothing does."""
+    """The group's own units are used first, then the sibling lends, and outside nothing does."""
     usage = {"vision": h100(8)}
     assert ledger.borrowed(QUOTA, usage, "vision") == h100(4)
     assert ledger.borrowed(QUOTA, usage, "research") == NOTHING
@@ -67,7 +67,7 @@ def test_members_lend_inside_first() -> None:
 
 
 def test_a_group_that_borrows_has_its_members_lend_the_rest() -> None:
-    """Of 8 that vision borrows 2 are the group's, 4 its sibling's and 2 from outside."""
+    """Of 8 that vision borrows, 2 are the group's, 4 its sibling's and 2 from outside."""
     usage = {"vision": h100(12)}
     assert ledger.lent(QUOTA, usage)["speech"] == h100(4)
     assert ledger.lent(QUOTA, usage)["sales"] == h100(2)
@@ -81,7 +81,7 @@ def test_what_a_group_lends_comes_from_its_members() -> None:
 
 
 def test_a_job_on_its_groups_share_is_borrowed_for_its_sibling_alone() -> None:
-    """It yields to a sibling within its own share, and to nothing outside the group."""
+    """It yields to a sibling within its own share, but to no project outside the group."""
     claims = [("vision", h100(4)), ("vision", h100(6)), ("vision", h100(2))]
     assert ledger.covers(QUOTA, claims) == ["vision", "research", ""]
     assert [
@@ -108,7 +108,7 @@ def test_jobs_on_a_members_share_count_before_those_on_the_groups() -> None:
 
 @pytest.mark.parametrize(("asked", "may"), [(10, True), (11, False)])
 def test_a_member_reclaims_outside_within_its_groups_share(asked: int, may: bool) -> None:
-    """Up to the share of the group, though far above its own."""
+    """It may do so up to the share of the group, even far above its own."""
     usage = {"sales": h100(16)}
     assert ledger.may_reclaim(QUOTA, usage, "vision", h100(asked), of="sales") == may
 
@@ -122,7 +122,7 @@ def test_a_member_reclaims_inside_within_its_own_share_alone() -> None:
 
 
 def test_a_ceiling_of_a_group_holds_for_its_members_together() -> None:
-    """What one of them holds leaves less to the other; what one keeps does too."""
+    """What one of them holds or keeps leaves less to the other."""
     capped = parse(FILE + "ceiling = { h100 = 0.75 }\n")
     assert ledger.available(capped, {"speech": h100(3)}, "vision") == h100(9)
     kept = parse(FILE + "ceiling = { h100 = 0.75 }\n[project_options.speech]\nlend.h100 = 0\n")
@@ -131,7 +131,7 @@ def test_a_ceiling_of_a_group_holds_for_its_members_together() -> None:
 
 
 def test_what_a_group_keeps_its_members_may_have() -> None:
-    """Closed to outside, open inside."""
+    """It is closed to outside, and open inside."""
     kept = parse(FILE + "lend = { h100 = 0 }\n")
     assert ledger.available(kept, {}, "sales") == h100(6)
     assert ledger.available(kept, {}, "vision") == h100(16)

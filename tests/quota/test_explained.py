@@ -1,4 +1,4 @@
-"""Calls that are explained: what a misfit raises, and what a notebook shows of Ctrl-C."""
+"""Errors with explanations: a wrong argument, and Ctrl-C in a notebook."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quota.explained import explained
 
 
 def test_a_notebook_shows_of_ctrl_c_no_frame_of_ours() -> None:
-    """Where the call waited inside says nothing to its user; a script has the whole traceback."""
+    """The place where the call waited is of no use there; a script has the whole traceback."""
 
     def wait() -> None:
         raise KeyboardInterrupt

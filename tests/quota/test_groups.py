@@ -1,4 +1,4 @@
-"""The ledger of nested groups, held against what its words mean."""
+"""The ledger of nested groups, compared with its definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Claims = list[tuple[str, Amounts]]
 def test_what_is_available_is_the_most_that_may_be_added(
     quota: Quota, usage: Usage, project: str, resource: str
 ) -> None:
-    """One unit more would break a ceiling, or take what others hold or keep."""
+    """One unit more would exceed a ceiling, or take what others hold or keep."""
     more = ledger.available(quota, usage, project)[resource]
     now = usage.get(project, NOTHING)[resource]
     assert trees.may_hold(quota, usage, project, resource, now + more)
@@ -29,7 +29,7 @@ def test_what_is_available_is_the_most_that_may_be_added(
 def test_a_project_may_borrow_what_is_available(
     quota: Quota, usage: Usage, project: str, asked: Amounts
 ) -> None:
-    """`may_borrow` looks at every type that is asked for, and at no other."""
+    """`may_borrow` checks every requested type, and no other."""
     now = usage.get(project, NOTHING)
     fits = [trees.may_hold(quota, usage, project, r, now[r] + n) for r, n in asked.items()]
     assert ledger.may_borrow(quota, usage, project, asked) == all(fits)
@@ -49,9 +49,9 @@ def test_own_and_borrowed_make_up_what_a_group_holds(quota: Quota, usage: Usage)
 @given(quotas(), usages)
 def test_what_is_lent_is_borrowed_inside_or_outside(quota: Quota, usage: Usage) -> None:
     """
-    Members lend what others of their group borrow, and what the group lends, as far as they may.
+    Members lend what their group borrows and lends, as far as they may.
 
-    First goes what is the group's alone.
+    What belongs only to the group is used first.
     """
     lent = {**dict.fromkeys(trees.names(quota), NOTHING), **ledger.lent(quota, usage)}
     levels = [(name, group.members) for name, group in quota.groups.items()]
@@ -74,7 +74,7 @@ def test_what_is_lent_is_borrowed_inside_or_outside(quota: Quota, usage: Usage) 
 
 @given(quotas(), claims)
 def test_no_share_carries_more_than_it_is(quota: Quota, all_claims: Claims) -> None:
-    """The jobs that stand on a share, or on one inside it, fit in it together."""
+    """The jobs on a share, or on one inside it, fit in it together."""
     on = ledger.covers(quota, all_claims)
     for name in trees.names(quota):
         inside = [
@@ -87,7 +87,7 @@ def test_no_share_carries_more_than_it_is(quota: Quota, all_claims: Claims) -> N
 
 @given(quotas(), claims)
 def test_within_the_share_means_safe_from_outside(quota: Quota, all_claims: Claims) -> None:
-    """No job of a project or group within its share is open to anything that is not part of it."""
+    """No job of a project or group within its share is open to anything outside of it."""
     usage = _usage(all_claims)
     on = ledger.covers(quota, all_claims)
     for (owner, held), cover in zip(all_claims, on):
@@ -103,7 +103,7 @@ def test_what_a_share_covers_can_be_had(
     quota: Quota, all_claims: Claims, project: str, asked: Amounts
 ) -> None:
     """
-    The guarantee, at every level: what a share covers fits once the borrowed jobs around it ended.
+    The guarantee at every level: what a share covers fits once the borrowed jobs around it ended.
 
     They are stopped from the inside out, each only while the rule allows it.
     """
@@ -126,7 +126,7 @@ def test_what_a_share_covers_can_be_had(
 def test_a_group_above_its_share_takes_nothing_back_from_outside(
     quota: Quota, all_claims: Claims, project: str, asked: Amounts, of: str
 ) -> None:
-    """What stands beside the lender must hold the request within its own share."""
+    """The level beside the lender must hold the request within its own share."""
     usage = _usage(all_claims)
     if ledger.may_reclaim(quota, usage, project, asked, of=of):
         apart = [n for n in quota.chain(project) if n not in quota.chain(of)]
@@ -136,7 +136,7 @@ def test_a_group_above_its_share_takes_nothing_back_from_outside(
 
 @given(quotas(), st.lists(st.tuples(st.sampled_from((*PROJECTS, GONE)), amounts), max_size=6))
 def test_kept_sums_are_those_of_the_ledger(quota: Quota, changes: Claims) -> None:
-    """After any changes, `Nesting` knows what a pass over all projects would find."""
+    """After any changes, `Nesting` has the results of a pass over all projects."""
     nesting, usage = Nesting(quota), dict[str, Amounts]()
     whole = dict(nesting.kept.items())
     closing = dict.fromkeys((*PROJECTS, GONE), NOTHING)

@@ -1,4 +1,4 @@
-"""The ledger's identities on random quotas, and the states that must come out right."""
+"""The ledger's identities on random quotas, and the states that must be right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ amounts = st.fixed_dictionaries({r: st.integers(0, 12) for r in TYPES}).map(Amou
 
 @st.composite
 def quotas(draw: st.DrawFn) -> Quota:
-    """Three projects, some of the total unshared, ceilings and lending limits anywhere legal."""
+    """Return three projects, some unshared total, and any legal ceilings and lending limits."""
     nominal = {name: draw(amounts) for name in NAMES}
     totals = Amounts.sum(nominal.values()) + draw(amounts)
     projects = {
@@ -33,7 +33,7 @@ usages = st.dictionaries(st.sampled_from((*NAMES, "gone")), amounts)
 
 
 def halves(*, kept: int = 0, ceiling: int = 100) -> Quota:
-    """100 units, half of them for each of two projects."""
+    """Return 100 units, half of them for each of two projects."""
     projects = {
         name: Project(name=name, nominal=v4(50), ceiling=v4(ceiling), kept=v4(kept))
         for name in ("a", "b")
@@ -43,7 +43,7 @@ def halves(*, kept: int = 0, ceiling: int = 100) -> Quota:
 
 
 def v4(units: int) -> Amounts:
-    """So many units of the one type that these states are about."""
+    """Return that many units of the single type of these states."""
     return Amounts({"v4": units})
 
 
@@ -61,7 +61,7 @@ def test_own_and_borrowed_make_up_what_is_held(
 def test_a_project_that_takes_what_is_available_breaks_no_limit(
     quota: Quota, usage: dict[str, Amounts], name: str, request: Amounts
 ) -> None:
-    """Admitting within `available` keeps total, ceiling and what others do not lend."""
+    """Admitting within `available` respects the total, the ceiling and unlent units."""
     if not request <= ledger.available(quota, usage, name).positive():
         return
     for resource in request.types():
@@ -80,7 +80,7 @@ def test_a_project_that_takes_what_is_available_breaks_no_limit(
 def test_one_unit_beyond_what_is_available_breaks_a_limit(
     quota: Quota, usage: dict[str, Amounts], name: str, resource: str
 ) -> None:
-    """`available` is not less than the limits leave."""
+    """`available` is not less than the limits allow."""
     after = ledger.available(quota, usage, name)[resource] + 1
     held = usage.get(name, NOTHING)[resource] + after
     others = sum(
@@ -93,7 +93,7 @@ def test_one_unit_beyond_what_is_available_breaks_a_limit(
 
 @given(quotas(), usages)
 def test_what_is_lent_is_what_was_borrowed(quota: Quota, usage: dict[str, Amounts]) -> None:
-    """All lent units are the borrowed ones that are some project's, as far as lenders allow."""
+    """All lent units are the borrowed ones that belong to a project, as far as lenders allow."""
     parts = [ledger.lent(quota, usage)[name] for name in NAMES]
     taken = Amounts.sum(ledger.borrowed(quota, usage, name) for name in (*NAMES, "gone"))
     lendable = [
@@ -105,20 +105,20 @@ def test_what_is_lent_is_what_was_borrowed(quota: Quota, usage: dict[str, Amount
 
 
 def test_idle_shares_of_others_may_be_borrowed() -> None:
-    """Alone, a project may have everything; while the other runs, what is left."""
+    """Alone, a project may have everything; while the other runs, it may have the rest."""
     assert ledger.available(halves(), {}, "a") == v4(100)
     assert ledger.available(halves(), {"b": v4(30)}, "a") == v4(70)
 
 
 def test_ceiling_and_lending_limit_cut_what_is_available() -> None:
-    """A ceiling of 90 leaves 90, a share of which 20 are kept leaves 80 to the other."""
+    """A ceiling of 90 leaves 90; a share of which 20 are kept leaves 80 to the other."""
     assert ledger.available(halves(ceiling=90), {}, "a") == v4(90)
     assert ledger.available(halves(kept=20), {}, "a") == v4(80)
     assert ledger.available(halves(kept=20), {"b": v4(20)}, "a") == v4(80)
 
 
 def test_over_admission_shows_as_a_negative_number() -> None:
-    """More held than the total is what must go before anything may come."""
+    """Usage above the total must end before anything can start."""
     assert ledger.available(halves(), {"a": v4(60), "b": v4(50)}, "a") == v4(-10)
 
 
@@ -130,7 +130,7 @@ def test_a_lent_share_is_not_available() -> None:
 
 
 def test_a_project_that_left_the_file_borrows_all_it_holds() -> None:
-    """Its jobs count in the total, it gets nothing new, and lenders may have theirs back."""
+    """Its jobs count in the total, it gets nothing new, and lenders may reclaim theirs."""
     usage = {"gone": v4(60)}
     assert ledger.borrowed(halves(), usage, "gone") == v4(60)
     assert ledger.available(halves(), usage, "gone") == v4(-60)
@@ -138,7 +138,7 @@ def test_a_project_that_left_the_file_borrows_all_it_holds() -> None:
 
 
 def test_types_without_a_total_restrict_no_project() -> None:
-    """Processors and memory count in no sum of the ledger."""
+    """CPUs and memory count in no sum of the ledger."""
     usage = {"a": Amounts({"cpu": 900}), "b": Amounts({"cpu": 900, "v4": 10})}
     assert ledger.available(halves(), usage, "a") == v4(90)
     assert ledger.borrowed(halves(), usage, "b") == NOTHING

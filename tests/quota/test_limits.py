@@ -1,4 +1,4 @@
-"""What one user may ask for and have at once."""
+"""What one user may request and have at the same time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nothing_is_limited_where_nothing_is_said() -> None:
 def test_a_job_that_names_no_run_time_gets_the_default(
     default: float | None, longest: float | None, asked: float | None, holds: float
 ) -> None:
-    """The default, or else the longest allowed; what a job names itself is left alone."""
+    """It is the default, or else the longest allowed; a job's own value is left alone."""
     limits = Limits(default_max_runtime_s=default, max_max_runtime_s=longest)
     assert limits.runtime_s(asked) == holds
 
@@ -58,6 +58,6 @@ def test_the_longest_run_time_is_allowed() -> None:
 def test_the_first_limit_that_would_break_is_told(
     held: dict[str, int], asked: dict[str, int], running: int, jobs: int, expected: object
 ) -> None:
-    """Types first, only those that are asked for; then the number of jobs."""
+    """Types come first, only requested ones; then the number of jobs."""
     found = LIMITS.exceeded(Amounts(held), Amounts(asked), running=running, jobs=jobs)
     assert found == expected

@@ -1,4 +1,4 @@
-"""Where things stand in a TOML text."""
+"""The lines of keys and values in a TOML text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ k = '\\'
 
 
 def test_every_key_and_element_has_its_line() -> None:
-    """Tables, dotted and quoted keys, lists over many lines, inline tables, tables in lists."""
+    """Tables, dotted and quoted keys, multi-line lists, inline tables, tables in lists."""
     assert dict(Lines(TEXT)) == {
         ("top",): 2,
         ("a",): 5,
@@ -57,7 +57,7 @@ def test_every_key_and_element_has_its_line() -> None:
 
 
 def test_the_text_of_this_test_is_toml() -> None:
-    """The scan was given what it asks for: text that the parser accepts."""
+    """The scan gets valid input: text that the parser accepts."""
     assert tomllib.loads(TEXT)["list"] == [{"k": 1}, {"sub": {"k": "\\"}}]
 
 
@@ -72,7 +72,7 @@ def test_no_key_ends_the_scan() -> None:
 
 
 def test_an_unknown_path_has_the_line_of_its_nearest_ancestor() -> None:
-    """What is missing is told at the table that lacks it, else at line 1."""
+    """A missing key is reported at the table without it, else at line 1."""
     lines = Lines(TEXT)
     assert line_of(lines, ("list", 1, "sub", "missing", 3)) == 14
     assert line_of(lines, ("missing",)) == 1
@@ -80,7 +80,7 @@ def test_an_unknown_path_has_the_line_of_its_nearest_ancestor() -> None:
 
 
 def test_paths_are_shown_as_people_write_them() -> None:
-    """Keys are joined by dots, indices stand in brackets, odd keys are quoted."""
+    """Keys are joined by dots, indices are in brackets, odd keys are quoted."""
     assert shown(("total_resources", 1, "v4")) == "total_resources[1].v4"
     assert shown(("a", "b.c")) == "a.'b.c'"
     assert shown(()) == ""
@@ -96,7 +96,7 @@ values = st.recursive(
 
 
 def paths(value: object, path: Path = ()) -> set[Path]:
-    """Every path into a parsed file."""
+    """Return every path into a parsed file."""
     parts: list[tuple[str | int, object]] = []
     if isinstance(value, dict):
         parts = list(value.items())
@@ -116,5 +116,5 @@ def test_whatever_the_parser_finds_is_located(file: dict[str, object]) -> None:
 
 
 def test_what_is_nested_too_deep_has_no_lines() -> None:
-    """A text that TOML's own parser takes may be too deep for the second look: no line is told."""
+    """A text that TOML's own parser accepts may be too deep for the scan: it has no lines."""
     assert line_of(Lines("a = 1\nb = " + "[" * 9999 + "]" * 9999), ("b",)) == 1

@@ -40,7 +40,7 @@ def test_a_machine_is_named_by_its_host_too() -> None:
 
 
 def test_a_window_says_what_it_closes_when_and_why() -> None:
-    """One line for users, in UTC."""
+    """Users see one line, in UTC."""
     assert str(ALL) == "everything from 1970-01-01 00:01 to 1970-01-01 00:03 UTC"
     assert str(ONE) == "host-1 from 1970-01-01 00:00 to 1970-01-01 00:01 UTC: new fans"
     assert next_window((ALL, POOL), 55.0, pool="pod", machine="y") is POOL
@@ -57,7 +57,7 @@ def test_a_window_says_what_it_closes_when_and_why() -> None:
 def test_what_starts_ends_before_the_window_or_resumes_after_it(
     closes: float, now: float, limit: float | None, grace: float, resumes: bool, least: float
 ) -> None:
-    """A job that starts is dead in time, and one that is stopped for it ran for what is due."""
+    """A started job is dead in time, and one that is stopped for it has had its minimum run."""
     runs = may_start(
         closes, now, max_runtime_s=limit, grace_s=grace, resumes=resumes, min_runtime_s=least
     )
@@ -70,7 +70,7 @@ def test_what_starts_ends_before_the_window_or_resumes_after_it(
 
 
 def test_nothing_starts_in_a_window_and_anything_where_none_comes() -> None:
-    """A machine that is closed has no time left; one that never closes has any."""
+    """A closed machine has no time left; one that never closes has unlimited time."""
     assert not may_start(5.0, 5.0, max_runtime_s=0.5, grace_s=0.0, resumes=True, min_runtime_s=0.0)
     assert may_start(
         math.inf, 5.0, max_runtime_s=None, grace_s=30.0, resumes=False, min_runtime_s=600.0

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used."""
+"""Regular expressions that are compiled on first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quota.pattern import pattern
 
 
 def test_a_pattern_does_what_its_expression_does() -> None:
-    """Matches, substitutes and tells its text, with its flags, as often as it is asked."""
+    """It matches, substitutes and shows its text, with its flags, any number of times."""
     word = pattern(r"([a-z]+)-(\d)", re.IGNORECASE)
     for _ in range(2):
         found = word.fullmatch("Ab-1")

@@ -30,7 +30,7 @@ ENDS = "ask for less, or an admin changes"
 def test_what_is_out_of_reach_is_what_no_end_of_others_would_give(
     quota: Quota, project: str, asked: Amounts
 ) -> None:
-    """Of every type exactly what could not be held while all others hold nothing."""
+    """For every type, it is exactly what could not be held while all others hold nothing."""
     found = {each.resource: each for each in beyond_reach(quota, project, asked)}
     for resource in TYPES:
         could = trees.may_hold(quota, {}, project, resource, asked[resource])
@@ -79,13 +79,13 @@ def test_what_is_out_of_reach_is_what_no_end_of_others_would_give(
     ],
 )
 def test_every_wall_is_named_with_its_line(more: str, asked: int, text: str) -> None:
-    """The number that holds, why, and what an admin would change."""
+    """The error has the number that holds, why, and what an admin would change."""
     (found,) = beyond_reach(parse(BODY + more), "p", Amounts({"h100": asked, "cpu": 99}))
     assert str(found) == text
 
 
 def test_what_members_keep_is_told_of_them() -> None:
-    """Where a group keeps less than its members do, their lines are those to change."""
+    """If a group keeps less than its members do, their lines are those to change."""
     text = BODY + "[project_groups.g]\nmembers = ['q']\n[project_options.q]\nlend.h100 = 0\n"
     (found,) = beyond_reach(parse(text), "p", Amounts({"h100": 9}))
     assert [wall.place for wall in found.walls] == ["project_options.q.lend.h100, line 14"]

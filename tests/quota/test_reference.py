@@ -1,4 +1,4 @@
-"""The reference page of the quota file is true."""
+"""The reference page of the quota file is correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALLEST, FULL = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_examples_are_quotas() -> None:
-    """Both files of the page parse, and the full one comes to the units its comments say."""
+    """Both files on the page parse, and the full one has the units in its comments."""
     assert parse(SMALLEST).totals == Amounts({"v4": 1024})
     quota = parse(FULL)
     assert [tier.name for tier in quota.tiers] == ["reserved", "spot"]
@@ -36,7 +36,7 @@ def test_the_examples_are_quotas() -> None:
 
 
 def test_the_full_example_shows_the_defaults_of_the_scheduler() -> None:
-    """Every option stands in the example and in the table, with the default that holds."""
+    """Every option is in the example and in the table, with the actual default."""
     assert parse(FULL).scheduler == DEFAULTS
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (\S+) \|$", PAGE.split("`[scheduler]`")[1], re.M))
     for key, default in asdict(DEFAULTS).items():
@@ -47,18 +47,18 @@ def test_the_full_example_shows_the_defaults_of_the_scheduler() -> None:
 
 @pytest.mark.parametrize("words", [ORDERS, ADMISSIONS, PLACEMENTS, PREEMPTIONS, PROJECT_ORDERS])
 def test_every_policy_stands_on_the_page(words: tuple[str, ...]) -> None:
-    """No name of a policy is left out."""
+    """The page names all policies."""
     assert all(f'`"{word}"`' in PAGE for word in words)
 
 
 @pytest.mark.parametrize("keys", [OPTIONS, OF_ONE, GROUP_KEYS, WINDOW_KEYS])
 def test_every_key_of_a_table_stands_on_the_page(keys: tuple[str, ...]) -> None:
-    """No option of projects, users, groups and windows is left out."""
+    """The page has all options of projects, users, groups and windows."""
     assert all(f"`{key}`" in PAGE for key in keys)
 
 
 def test_the_problems_shown_are_what_is_told() -> None:
-    """The two messages of the page come, word for word, from the smallest file with two slips."""
+    """The two messages on the page are exactly those of the smallest file with two errors."""
     (shown,) = re.findall(r"```\n(line.*?)\n```", PAGE, re.DOTALL)
     text = SMALLEST.replace("v4 = 0.6", "v4 = 1.6").replace("s.project2", "s.projct2")
     with pytest.raises(QuotaError) as caught:

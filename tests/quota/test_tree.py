@@ -31,7 +31,7 @@ QUOTA = parse(FIRST)
 def test_members_are_names_or_patterns_of_whole_names(
     written: str, user: str, member: bool
 ) -> None:
-    """A plain name means itself alone, dots included; a pattern must match from end to end."""
+    """A plain name means only itself, dots included; a pattern must match the whole name."""
     assert People(written=(written,)).has(user) == member
     assert Project(name="p", members=People(written=(written,))).has_member(user) == member
 
@@ -63,7 +63,7 @@ def test_projects_of_a_user_are_sorted() -> None:
 def test_a_request_is_charged_to_one_project_or_refused(
     user: str, project: str | None, expected: object
 ) -> None:
-    """The named project, else the only one; every refusal says which of the four causes it is."""
+    """It is the named project, else the only one; every refusal has one of four causes."""
     assert QUOTA.resolve_project(user, project) == expected
 
 
@@ -88,14 +88,14 @@ def test_a_refusal_says_what_to_do(user: str, project: str | None, text: str) ->
 
 
 def test_a_project_that_is_not_in_the_file_has_nothing() -> None:
-    """No members, no share, no headroom; asking for it is no error."""
+    """It has no members, no share and no headroom; asking for it is no error."""
     gone = QUOTA.project("gone")
     assert (gone.nominal, gone.ceiling, gone.lending_limit) == (NOTHING, NOTHING, NOTHING)
     assert not gone.has_member("user1")
 
 
 def test_a_quota_is_one_line_at_a_prompt() -> None:
-    """Its totals, and the share of each project; of many, the first ones."""
+    """It shows its totals, and the share of each project; of many, the first ones."""
     assert repr(QUOTA).startswith(f"<{QUOTA.totals}: project1 {QUOTA.projects['project1'].nominal}")
     assert len(repr(QUOTA)) < 200
     assert repr(replace(QUOTA, projects={})) == f"<{QUOTA.totals}: no projects>"

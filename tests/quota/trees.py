@@ -1,4 +1,4 @@
-"""Random quotas with groups, and what their arithmetic means, written as plainly as possible."""
+"""Random quotas with groups, and the meaning of their arithmetic, as plainly as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPES = ("h100", "v4")
 PROJECTS = ("p", "q", "r", "s")
 GROUPS = ("inner", "outer", "other")
 GONE = "gone"
-"""A project that holds something and is not in the file."""
+"""A project that holds something but is not in the file."""
 
 amounts = st.fixed_dictionaries({r: st.integers(0, 4) for r in TYPES}).map(Amounts)
 usages = st.dictionaries(st.sampled_from((*PROJECTS, GONE)), amounts)
@@ -22,7 +22,7 @@ claims = st.lists(st.tuples(st.sampled_from((*PROJECTS, GONE)), amounts), max_si
 
 @st.composite
 def quotas(draw: st.DrawFn) -> Quota:
-    """Four projects, most of them in one of three groups, of which one may be in another."""
+    """Return four projects, most of them in one of three groups, one of which may be nested."""
     inside = {
         name: draw(st.sampled_from(("", "other", "inner", "inner", "outer"))) for name in PROJECTS
     }
@@ -64,32 +64,32 @@ def quotas(draw: st.DrawFn) -> Quota:
 
 
 def names(quota: Quota) -> list[str]:
-    """Every project and group, and a project that is not in the file."""
+    """Return every project and group, and a project that is not in the file."""
     return [*quota.projects, *quota.groups, GONE]
 
 
 def held(quota: Quota, usage: Mapping[str, Amounts], name: str, resource: str) -> int:
-    """What a project or a group holds."""
+    """Return what a project or a group holds."""
     if name in quota.groups:
         return sum(held(quota, usage, each, resource) for each in quota.groups[name].members)
     return usage.get(name, NOTHING)[resource]
 
 
 def takes(quota: Quota, usage: Mapping[str, Amounts], name: str, resource: str) -> int:
-    """What cannot be had by those beside it: what it holds or keeps, whatever is more."""
+    """Return what its siblings cannot have: what it holds or keeps, whichever is more."""
     inside = taken(quota, usage, name, resource)
     return max(inside, quota.node(name).kept[resource])
 
 
 def taken(quota: Quota, usage: Mapping[str, Amounts], name: str, resource: str) -> int:
-    """What of a project or a group cannot be had by others of its own."""
+    """Return the part of a project or a group that its own members cannot have."""
     if name in quota.groups:
         return sum(takes(quota, usage, each, resource) for each in quota.groups[name].members)
     return held(quota, usage, name, resource)
 
 
 def beside(quota: Quota, name: str) -> list[str]:
-    """What lies in the same group, or in none."""
+    """Return what is in the same group, or in none."""
     group = quota.node(name).group
     if group:
         return [each for each in quota.groups[group].members if each != name]
@@ -99,7 +99,7 @@ def beside(quota: Quota, name: str) -> list[str]:
 def may_hold(
     quota: Quota, usage: Mapping[str, Amounts], project: str, resource: str, units: int
 ) -> bool:
-    """Whether `project` could hold so much: under every ceiling, beside what all others take."""
+    """Whether `project` could hold this much: below every ceiling, beside what others take."""
     for node in quota.chain(project):
         if units > node.ceiling[resource]:
             return False

@@ -1,4 +1,4 @@
-"""What a quota file means, and every text that tells what is wrong with one."""
+"""The meaning of a quota file, and every error message about one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ HEAD = '[toml-schema]\nversion = "1"\n'
 
 
 def problems(text: str) -> list[str]:
-    """What `parse` says about `text`."""
+    """Return the problems that `parse` finds in `text`."""
     with pytest.raises(QuotaError) as caught:
         parse(text)
     return [str(problem) for problem in caught.value.problems]
 
 
 def test_the_first_three_tables_alone_are_a_quota() -> None:
-    """The file that existing users have works as it is, and all else has its default."""
+    """A file of existing users works unchanged, and everything else has its default."""
     quota = parse(FIRST)
     assert quota.tiers == (Tier(name="0", units=Amounts({"v4": 1024})),)
     assert quota.totals == Amounts({"v4": 1024})
@@ -36,7 +36,7 @@ def test_the_first_three_tables_alone_are_a_quota() -> None:
 
 
 def test_every_option_is_read() -> None:
-    """Each option of a project and of the scheduler arrives as it was written."""
+    """Each option of a project and of the scheduler is read as written."""
     quota = parse(FIRST + OPTIONS)
     project = quota.project("project1")
     assert project.ceiling == Amounts({"v4": 921})
@@ -81,28 +81,28 @@ def test_tiers_are_added_before_they_are_divided() -> None:
 
 
 def test_a_total_of_zero_is_under_quota() -> None:
-    """A type with a total of nothing is one that no project may hold, not one that all may."""
+    """A type with a total of zero is one that no project may hold, not one that all may."""
     quota = parse(FIRST.replace("v4 = 1024", "v4 = 1024\nh100 = 0"))
     assert "h100" in quota.types
     assert quota.project("project1").ceiling == Amounts({"v4": 1024})
 
 
 def test_a_project_without_a_fraction_may_only_borrow() -> None:
-    """It has members and no share, and may hold as much as any."""
+    """It has members and no share, and may hold as much as any other."""
     project = parse(FIRST.replace("[project_membership]", "[project_membership]\nextra = ['x']"))
     assert project.project("extra").nominal == NOTHING
     assert project.project("extra").ceiling == Amounts({"v4": 1024})
 
 
 def test_a_ceiling_never_cuts_the_share() -> None:
-    """Where rounding gives a project the odd unit, its ceiling of the same fraction has it too."""
+    """If rounding gives a project the odd unit, its ceiling of the same fraction has it too."""
     text = FIRST.replace("1024", "5").replace("0.6", "0.5").replace("0.4", "0.5")
     project = parse(text + "[project_options.project1]\nceiling = {v4 = 0.5}\n").project("project1")
     assert project.nominal == project.ceiling == Amounts({"v4": 3})
 
 
 def test_fractions_add_up_as_the_decimals_they_are() -> None:
-    """Ten times 0.1 is 1, whatever binary floats make of it."""
+    """Ten times 0.1 is 1, regardless of binary floats."""
     names = [f"p{i}" for i in range(10)]
     text = HEAD + "[total_resources]\nv4 = 7\n[project_membership]\n"
     text += "".join(f"{name} = ['u']\n" for name in names)
@@ -386,12 +386,12 @@ TABLE = [
 def test_every_problem_is_told_with_line_value_and_what_is_allowed(
     text: str, expected: list[str]
 ) -> None:
-    """The whole texts, in the order of the file, and no second text for the same mistake."""
+    """The texts are exact, in the order of the file, and each error has only one."""
     assert problems(text) == expected
 
 
 def test_an_error_is_one_line() -> None:
-    """As text, the error holds all its problems on a single line, whatever the file's keys hold."""
+    """As text, the error has all problems on a single line, whatever the file's keys are."""
     with pytest.raises(QuotaError) as caught:
         parse(BODY.replace("v4", '"v\\n4"') + '[project_resources.p]\n"v\\n5" = "\\u001b"\n')
     assert str(caught.value) == (
@@ -410,13 +410,13 @@ def test_long_values_are_cut_in_messages() -> None:
 
 @given(st.text(max_size=60) | st.text("[]={}\"'.,#\n ab1", max_size=60))
 def test_any_text_is_a_quota_or_a_list_of_problems(text: str) -> None:
-    """Nothing but `QuotaError` ever comes out, and it names at least one problem."""
+    """Only `QuotaError` is raised, and it names at least one problem."""
     assert problems(text)
 
 
 @given(st.integers(0, len(FIRST + OPTIONS) - 1), st.sampled_from("[]={}\"'.,#\n a1"))
 def test_any_slip_of_the_finger_is_survived(place: int, typed: str) -> None:
-    """A file with one character changed is a quota or a list of problems."""
+    """A file with one changed character is a quota or a list of problems."""
     text = FIRST + OPTIONS
     try:
         parse(text[:place] + typed + text[place + 1 :])

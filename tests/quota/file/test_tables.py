@@ -1,4 +1,4 @@
-"""What the tables about users, groups and maintenance mean, and what is wrong with them."""
+"""The meaning of the tables about users, groups and maintenance, and errors in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DURATION = "is not allowed, write a duration above 0, such as 90m, 8h or 3d"
 
 
 def test_limits_of_users_are_read() -> None:
-    """Those of all users, and those of some in their place: a name before a pattern."""
+    """Limits of all users are replaced by specific ones: a name comes before a pattern."""
     project = QUOTA.project("project2")
     everyone = Limits(
         default_max_runtime_s=8 * 3600.0,
@@ -36,13 +36,13 @@ def test_limits_of_users_are_read() -> None:
 
 
 def test_a_project_without_limits_has_none() -> None:
-    """The defaults: it borrows, weighs one, and limits no user."""
+    """By default it borrows, has a weight of one, and limits no user."""
     project = QUOTA.project("project1")
     assert (project.borrow, project.weight, project.limits_of("user1")) == (True, 1.0, Limits())
 
 
 def test_groups_are_read() -> None:
-    """Their share, ceiling and what they lend in whole units; without a share that of members."""
+    """Share, ceiling and lending are in whole units; without a share, the members' sum counts."""
     lab, team = QUOTA.groups["lab"], QUOTA.groups["team"]
     assert lab.members == ("project2", "team")
     assert lab.nominal == Amounts({"v4": 614})
@@ -56,7 +56,7 @@ def test_groups_are_read() -> None:
 
 
 def test_windows_are_read_in_the_order_of_time() -> None:
-    """Times are epoch seconds, whatever offset they are written with."""
+    """Times are epoch seconds, whatever UTC offset they are written with."""
     first, second = QUOTA.maintenance
     assert first == Window(
         starts_at=1796454000.0, ends_at=1796490000.0, pools=("pod",), reason="new cooling"
@@ -66,7 +66,7 @@ def test_windows_are_read_in_the_order_of_time() -> None:
 
 
 def test_a_place_is_told_with_its_line() -> None:
-    """What an admin would change, or the table above it where the file does not say it."""
+    """It is the line that an admin would change, or the table above a missing key."""
     assert (
         QUOTA.place("project_groups", "lab", "lend", "v4") == "project_groups.lab.lend.v4, line 34"
     )
@@ -85,7 +85,7 @@ def test_shares_inside_a_group_are_parts_of_its_units() -> None:
 
 
 def test_idle_capacity_goes_by_share_and_weight() -> None:
-    """A weight is a multiple of the share; without a share it is less than with any."""
+    """A weight multiplies the share; no share counts less than any share."""
     text = BODY + "g = ['w']\n[project_resources]\np.v4 = 0.75\nq.v4 = 0.125\n"
     quota = parse(text + "[project_options.q]\nweight = 4\n")
     assert (quota.weight("p"), quota.weight("q")) == (0.75, 0.5)
@@ -277,14 +277,14 @@ TABLE = [
 
 @pytest.mark.parametrize(("text", "expected"), TABLE)
 def test_every_problem_is_told_once_with_its_line(text: str, expected: list[str]) -> None:
-    """The whole texts, in the order of the file."""
+    """The texts are exact, in the order of the file."""
     with pytest.raises(QuotaError) as caught:
         parse(BODY + text)
     assert [str(problem) for problem in caught.value.problems] == expected
 
 
 def test_groups_nest_to_a_depth() -> None:
-    """Eight around a project are allowed, nine are not."""
+    """Eight levels around a project are allowed, nine are not."""
     groups = "".join(
         f"[project_groups.g{n}]\nmembers = ['{f'g{n - 1}' if n else 'p'}']\n" for n in range(9)
     )
@@ -299,7 +299,7 @@ def test_groups_nest_to_a_depth() -> None:
 
 
 def test_deeply_nested_groups_are_checked_in_few_steps() -> None:
-    """However many groups stand inside each other, or in a ring, each is looked at a few times."""
+    """Even if many groups are nested or form a cycle, each is considered a few times."""
     for last in ("'p'", "'g4999'"):
         text = "".join(
             f"[project_groups.g{n}]\nmembers = [{f'{chr(39)}g{n - 1}{chr(39)}' if n else last}]\n"
@@ -311,7 +311,7 @@ def test_deeply_nested_groups_are_checked_in_few_steps() -> None:
 
 
 def test_only_the_first_wrong_words_are_told_with_the_nearest() -> None:
-    """A file of wrong names costs no minutes: after twenty, what is allowed is told alone."""
+    """A file of wrong names takes no minutes: after twenty, only the allowed names are shown."""
     text = "".join(f"[project_resources.vision{n}]\nv4 = 0\n" for n in range(30))
     with pytest.raises(QuotaError) as caught:
         parse(BODY.replace("p = ", "vision = ") + text)
@@ -324,7 +324,7 @@ def test_only_the_first_wrong_words_are_told_with_the_nearest() -> None:
     st.sampled_from([*"[]={}\"'.,#\n a1-", "g", "p", ":"]),
 )
 def test_any_slip_of_the_finger_is_survived(place: int, typed: str) -> None:
-    """A file with one character changed is a quota or a list of problems."""
+    """A file with one changed character is a quota or a list of problems."""
     text = SMALLER + OPTIONS + LIMITS
     try:
         parse(text[:place] + typed + text[place + 1 :])

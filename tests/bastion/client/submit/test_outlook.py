@@ -1,4 +1,4 @@
-"""What a dry run and another quota file would set in motion, as people read it."""
+"""The effects of a dry run and of another quota file, as shown to people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TWO, FOUR = Amounts({"h100": 2}), Amounts({"h100": 4})
 
 
 def test_everything_that_would_happen_has_a_line() -> None:
-    """What would start, wait and till when, be refused or preempted; new jobs by name."""
+    """It says what would start, wait until when, be refused or preempted; new jobs by name."""
     within = WithinShare(project="blue", held=TWO, nominal=FOUR)
     leaves = Vacated(window="everything", at=NOW + 30)
     verdicts: tuple[tuple[str, Verdict], ...] = (
