@@ -1,4 +1,4 @@
-"""A bucket with running jobs, whose bastion is gone, and a client that plans on it."""
+"""A bucket with running jobs and no bastion, and a client that plans on it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MACHINE = Machine(name="own-1-0", pool="own", phase=MachinePhase.READY, resource
 
 
 def running(job: str, *, devices: tuple[int, ...], job_class: JobClass) -> JobRecord:
-    """A job of project blue that runs on these devices."""
+    """Return a job of project blue that runs on these devices."""
     place = ReplicaPlace(hosts=(HostPlace(machine="own-1-0", devices={"h100": devices}),))
     return JobRecord(
         id=job,
@@ -71,7 +71,7 @@ def running(job: str, *, devices: tuple[int, ...], job_class: JobClass) -> JobRe
 
 
 def client_of(jobs: Mapping[str, JobRecord], *, user: str = "lin") -> Client:
-    """A client of a bucket whose bastion is gone, and left these jobs running."""
+    """Return a client of a bucket whose bastion is gone, with these jobs left running."""
     store, clock = world()
     root = Root(
         epoch=1,
@@ -91,6 +91,6 @@ def client_of(jobs: Mapping[str, JobRecord], *, user: str = "lin") -> Client:
 
 
 def asking(units: int, **launch: Any) -> Launch:
-    """A launch of one job."""
+    """Return a launch of one job."""
     process = Process(["true"], resources=Resources(h100=units))
     return Launch(name="new", jobs=(Job(processes=(process,)),), **launch)

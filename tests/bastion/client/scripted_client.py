@@ -18,20 +18,20 @@ JOB = "train-0123456789"
 
 
 def client_of(user: str = "ada") -> tuple[Client, MemoryStore, Clock, ScriptedBastion]:
-    """A client of a fresh bucket, which a scripted bastion serves."""
+    """Return a client of a fresh bucket, which a scripted bastion serves."""
     store, clock = world()
     bastion = ScriptedBastion(store, clock)
     return Client("memory:", user=user, store=store, clock=clock), store, clock, bastion
 
 
 def launch_of(*, name: str = "train", **job: Any) -> Launch:
-    """A launch of one small job."""
+    """Return a launch of one small job."""
     fields: dict[str, Any] = {"name": "main", "processes": (Process(["true"]),)} | job
     return Launch(name=name, jobs=(Job(**fields),))
 
 
 def taken_launch(bastion: ScriptedBastion) -> Launch:
-    """The launch that was absorbed last."""
+    """Return the launch that was absorbed last."""
     body = bastion.taken[-1][1]
     assert isinstance(body, LaunchRequest)
     return body.launch

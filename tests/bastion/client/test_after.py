@@ -1,4 +1,4 @@
-"""What a launch waits for, as the client finds it: ids in place of what was written."""
+"""What a launch waits for, as the client resolves it: ids in place of names."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LAUNCH, PARTS = "many-00000abcde", ("many-a-00000abcde", "many-b-00000abcde")
 
 
 def job(name: str, *after: After | str) -> Job:
-    """A small job."""
+    """Return a small job."""
     return Job(name=name, processes=(Process(["true"]),), after=after)
 
 
 def spec(launch: Launch, ulid: str) -> bytes:
-    """The stored spec of a launch."""
+    """Return the stored spec of a launch."""
     name = f"{launch.name}-{ulid[-10:].lower()}"
     return encode(SpecRecord(id=name, project="blue", user="ada", ulid=ulid, launch=launch))
 
 
 @pytest.fixture
 def client() -> Client:
-    """A client of a bucket with an active job, a finished one, and an active launch of two."""
+    """Provide a client of a bucket with an active job, a finished one, and a launch of two."""
     store, clock = world()
     ScriptedBastion(store, clock)
     rows = [row(PREP, state="running"), *(row(part, launch=LAUNCH) for part in PARTS)]
@@ -55,13 +55,13 @@ def client() -> Client:
     ],
 )
 def test_a_name_becomes_an_id(client: Client, written: str, found: str) -> None:
-    """An id, its unique beginning or a name, of a job or a launch, active or finished."""
+    """An id, its unique prefix or a name works for active and finished jobs and launches."""
     launch = client.checked(Launch(name="new", jobs=(job("x"),), after=[f"{written}:any"]))
     assert launch.after == (After(found, when="any"),)
 
 
 def test_a_launch_that_has_ended_is_known_by_its_spec(client: Client) -> None:
-    """Nothing of it is in the queue any more; its id is still good."""
+    """It is no longer in the queue; its id is still valid."""
     old = Launch(name="gone", jobs=(job("a"), job("b")), together=False)
     client.store.create(layout.spec("blue", "gone-00000fghjk"), spec(old, "0" * 21 + "FGHJK"))
     launch = client.checked(Launch(name="new", jobs=(job("x"),), after=["gone-00000fghjk"]))
@@ -69,13 +69,13 @@ def test_a_launch_that_has_ended_is_known_by_its_spec(client: Client) -> None:
 
 
 def test_names_of_its_own_jobs_stay(client: Client) -> None:
-    """A job of the same launch is meant before any other of that name."""
+    """A job of the same launch takes precedence over any other of that name."""
     launch = Launch(name="new", jobs=(job("prep"), job("next", "prep", "old")), together=False)
     assert client.checked(launch).jobs[1].after == (After("prep"), After(OLD))
 
 
 def test_what_is_not_there_is_told_at_once(client: Client) -> None:
-    """Every wrong target at once, before anything is sent."""
+    """All wrong targets are reported together, before anything is sent."""
     with pytest.raises(SpecError) as caught:
         client.launch(Launch(name="new", jobs=(job("x", "nobody"),), after=["twin", "nothing"]))
     assert caught.value.problems == (
@@ -88,7 +88,7 @@ def test_what_is_not_there_is_told_at_once(client: Client) -> None:
 
 
 def test_a_dry_run_says_that_it_would_wait() -> None:
-    """With its reason; and what ended already is taken into account."""
+    """It has the reason, and considers what has already ended."""
     jobs = {"base-0": running("base-0", devices=(0,), job_class=JobClass.GUARANTEED)}
     client = foreseeing(jobs, user="ada")
     publish(client.store, "queue", {"jobs": [row("base-0", state="running")]})

@@ -1,4 +1,4 @@
-"""The Python API, against a bastion that is scripted."""
+"""The Python API, with a scripted bastion."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tests.rigs.wrapped import Wrapped
 
 
 def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
-    """Nothing is asked of the bastion; how it ended is said, for a shell too."""
+    """The bastion gets no request; the message says how it ended, for a shell too."""
     client, store, _, bastion_ = client_of()
     end(store, "train-0123456789")
     publish(store, "queue", {"jobs": []})
@@ -66,7 +66,7 @@ def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
     ],
 )
 def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, Any], why: str) -> None:
-    """As a shell there does, and as logs of it do; the bastion is not asked."""
+    """The error is that of a shell or logs; the bastion gets no request."""
     client, store, _, bastion = client_of()
     handle = client.launch(launch_of())
     placement = [["m0"], ["m1"]]
@@ -80,7 +80,7 @@ def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, Any], why: st
 
 
 def test_a_launch_that_no_bastion_would_read_is_not_sent() -> None:
-    """It is refused with its size, by a dry run too, before anything of it is in the bucket."""
+    """It is refused with its size, even by a dry run, before any part is in the bucket."""
     client, store, _, _ = client_of()
     long = Process(["run", "x" * 90_000])
     launch = Launch(name="large", jobs=[Job(processes=[long] * 50)])
@@ -102,7 +102,7 @@ def test_a_launch_that_no_bastion_would_read_is_not_sent() -> None:
     ],
 )
 def test_a_command_is_a_list_of_strings(argv: list[str], why: str) -> None:
-    """One string would be as many arguments as it has characters."""
+    """One string would be treated as a list of its characters."""
     client, store, _, bastion = client_of()
     handle = client.launch(launch_of())
     placement = [["m0"], ["m1"]]
@@ -117,7 +117,7 @@ def test_a_command_is_a_list_of_strings(argv: list[str], why: str) -> None:
 
 
 def test_an_update_is_told_of_by_the_names_that_it_has() -> None:
-    """What is sent calls a limit otherwise."""
+    """The request has another name for a limit."""
     client, store, _, _ = client_of()
     publish(store, "queue", {"jobs": [row(JOB)]})
     with pytest.raises(SpecError, match=r"nothing to change: give priority or max_runtime$"):
@@ -127,7 +127,7 @@ def test_an_update_is_told_of_by_the_names_that_it_has() -> None:
 
 
 def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:
-    """An array has no machine: its tasks have, and the hint says how one is named."""
+    """An array has no machine: its tasks do, and the hint says how to name one."""
     client, store, _, bastion_ = client_of()
     array = {"id": "train-0123456789", "project": "blue", "state": "running", "waiting": ""}
     publish(store, "queue", {"jobs": [], "arrays": [{**array, "counts": {"running": 2}}]})
@@ -141,7 +141,7 @@ def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:
 
 
 def test_a_launch_goes_to_the_users_only_project() -> None:
-    """A user in one project need not name it; the request lies in the user's inbox there."""
+    """A user in one project need not name it; the request is in the user's inbox there."""
     client, _, _, bastion = client_of()
     handle = client.launch(launch_of())
     assert bastion.taken[0][0].startswith("inbox/blue/ada/")
@@ -170,7 +170,7 @@ def test_a_launch_goes_to_the_users_only_project() -> None:
 def test_a_project_that_cannot_be_resolved_is_refused_here(
     user: str, project: str | None, message: str
 ) -> None:
-    """Before anything is sent, the user learns which projects they are in."""
+    """The error comes before anything is sent, and lists the user's projects."""
     store, clock = world()
     client = Client("memory:", user=user, project=project, store=store, clock=clock)
     with pytest.raises(SpecError) as caught:
@@ -183,7 +183,7 @@ def test_a_project_that_cannot_be_resolved_is_refused_here(
 
 
 def test_without_a_readable_quota_file_a_named_project_is_left_to_the_bastion() -> None:
-    """Where the quota file lies elsewhere, only the bastion knows the members."""
+    """If the quota file is elsewhere, only the bastion knows the members."""
     client, store, _, bastion = client_of("zoe")
     store.delete(layout.QUOTA)
     with pytest.raises(SpecError, match="project: none named, and the quota file"):
@@ -195,7 +195,7 @@ def test_without_a_readable_quota_file_a_named_project_is_left_to_the_bastion() 
 
 
 def test_a_limit_that_the_quota_file_gives_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A job that names no `max_runtime` gets the project's, and its user learns from which line."""
+    """A job without `max_runtime` gets the project's, with a note that names the line."""
     client, store, _, bastion = client_of()
     limits = '[project_options.blue]\ndefault_max_runtime = "8h"\nmax_max_runtime = "1d"\n'
     put(store, layout.QUOTA, (QUOTA + limits).encode())
@@ -212,7 +212,7 @@ def test_a_limit_that_the_quota_file_gives_is_told(caplog: pytest.LogCaptureFixt
 
 
 def test_an_instance_type_fills_what_the_process_left_open() -> None:
-    """A process that asks for nothing asks for the whole instance type."""
+    """A process without requests asks for the whole instance type."""
     client, _, _, bastion = client_of()
     client.launch(launch_of(instance_type="tpu-v4-32"))
     (job,) = taken_launch(bastion).jobs
@@ -264,7 +264,7 @@ def test_a_type_that_only_a_machine_knows_is_known() -> None:
 
 
 def test_a_refusal_is_the_bastions_own_words() -> None:
-    """What the bastion answers reaches the user as it is."""
+    """The bastion's answer reaches the user unchanged."""
     client, _, _, bastion = client_of()
     bastion.refusals.append("asks for 2000 v4 and there are 1024")
     with pytest.raises(RefusedError, match=r"\Aasks for 2000 v4 and there are 1024\Z"):
@@ -287,7 +287,7 @@ def test_a_key_that_an_older_bastion_does_not_know_is_told_as_that() -> None:
 
 
 def test_submitting_twice_with_one_key_gives_the_same_jobs() -> None:
-    """The second submission asks nothing new and gets the first one's answer."""
+    """The second submission sends nothing new and gets the first one's answer."""
     client, _, _, bastion = client_of()
     first = client.launch(launch_of(), idempotency_key="nightly")
     again = client.launch(launch_of(name="other"), idempotency_key="nightly")
@@ -305,7 +305,7 @@ def test_a_key_holds_across_its_time_windows() -> None:
 
 
 def test_a_key_finds_its_request_while_no_bastion_answers() -> None:
-    """With the bastion down, submitting again puts no second request into the inbox."""
+    """With the bastion down, a second submission puts no second request into the inbox."""
     store, clock = world()
     client = Client("memory:", user="ada", store=store, clock=clock)
     for _ in range(2):
@@ -316,7 +316,7 @@ def test_a_key_finds_its_request_while_no_bastion_answers() -> None:
 
 
 def test_a_refusal_does_not_use_a_key_up() -> None:
-    """What was refused may be submitted again with the same key."""
+    """A refused launch can be submitted again with the same key."""
     client, _, _, bastion = client_of()
     bastion.refusals.append("not now")
     with pytest.raises(RefusedError):
@@ -327,7 +327,7 @@ def test_a_refusal_does_not_use_a_key_up() -> None:
 
 
 def test_a_key_refused_for_ever_ends() -> None:
-    """Somewhere trying again stops."""
+    """The number of tries is limited."""
     client, _, _, bastion = client_of()
     bastion.refusals.extend(["no"] * 20)
     for _ in range(20):
@@ -338,7 +338,7 @@ def test_a_key_refused_for_ever_ends() -> None:
 
 
 def test_code_becomes_a_digest_in_the_bucket(tmp_path: Path) -> None:
-    """A folder is bundled, sent, and stands in the spec as its digest."""
+    """A folder is bundled and sent, and its digest is in the spec."""
     (tmp_path / "train.py").write_text("print(1)\n")
     client, store, _, bastion = client_of()
     launch = Launch(
@@ -357,7 +357,7 @@ def test_code_becomes_a_digest_in_the_bucket(tmp_path: Path) -> None:
 def test_code_that_may_hold_secrets_is_warned_about(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said once, in the log that Python shows on stderr, and the handle has it too."""
+    """It is logged once, in the log that Python shows on stderr, and is in the handle."""
     (tmp_path / ".env").write_text("TOKEN=1\n")
     client, *_ = client_of()
     code = LocalDir(str(tmp_path))
@@ -369,7 +369,7 @@ def test_code_that_may_hold_secrets_is_warned_about(
 
 
 def test_code_that_cannot_be_bundled_is_a_spec_error() -> None:
-    """A missing folder is the user's to correct, and the error names the field."""
+    """A missing folder is the user's error, which names the field."""
     client, store, _, _ = client_of()
     with pytest.raises(SpecError, match=r"^code.root: '/nowhere/at/all' is not a folder: nothing"):
         client.bundle("/nowhere/at/all")
@@ -377,7 +377,7 @@ def test_code_that_cannot_be_bundled_is_a_spec_error() -> None:
 
 
 def test_changes_are_asked_for_in_the_jobs_own_project() -> None:
-    """Cancel, hold, release and prioritize go where the job is, one request a project."""
+    """Cancel, hold, release and prioritize use the job's project, one request per project."""
     client, store, _, bastion = client_of("eve")
     publish(
         store,
@@ -403,7 +403,7 @@ def test_a_priority_that_is_none_is_refused_here() -> None:
 
 
 def test_a_cancel_of_many_names_looks_at_the_queue_once() -> None:
-    """What a hundred names stand for is found in one read of the queue."""
+    """A hundred names are resolved in one read of the queue."""
     store, clock = world()
     ScriptedBastion(store, clock)
     ids = tuple(f"a-{number:010}" for number in range(100))
@@ -419,7 +419,7 @@ def test_a_cancel_of_many_names_looks_at_the_queue_once() -> None:
 
 
 def test_a_launch_is_cancelled_whole() -> None:
-    """The id of a launch stands for all of its jobs."""
+    """The id of a launch means all of its jobs."""
     client, store, _, bastion = client_of()
     jobs = ["sweep-a-0123456789", "sweep-b-0123456789"]
     publish(store, "queue", {"jobs": [row(job, launch="sweep-0123456789") for job in jobs]})
@@ -439,7 +439,7 @@ def test_a_final_record_of_a_newer_bastion_is_shown() -> None:
 
 
 def test_what_has_ended_is_not_cancelled() -> None:
-    """Nothing is asked for jobs that are over, so a list that is a little old does no harm."""
+    """No request is sent for ended jobs, so a slightly old list does no harm."""
     client, store, _, bastion = client_of()
     publish(store, "queue", {"jobs": [row("b-0123456789")]})
     end(store, JOB)
@@ -449,7 +449,7 @@ def test_what_has_ended_is_not_cancelled() -> None:
 
 
 def test_a_changed_quota_file_counts_at_once() -> None:
-    """What is remembered of the quota file between submissions is never older than the file."""
+    """The cached quota file is never older than the file."""
     store, clock = world()
     ScriptedBastion(store, clock)
     client = Client("memory:", user="ada", store=store, clock=clock)
@@ -481,7 +481,7 @@ def test_a_wait_that_times_out_names_what_goes_on() -> None:
 
 
 def test_a_handle_says_what_its_jobs_do_and_printed() -> None:
-    """From one submission: status, counts, logs by the job's name in the launch, cancel."""
+    """One submission gives status, counts, logs by the job's name, and cancel."""
     client, store, _, bastion = client_of()
     handle = client.launch(launch_of())
     assert handle.status().counts == {"queued": 1}
@@ -503,7 +503,7 @@ def test_a_handle_says_what_its_jobs_do_and_printed() -> None:
 
 
 def test_reading_says_as_of_when() -> None:
-    """Every view carries the store's time at which it was true."""
+    """Every view has the store's time at which it was valid."""
     client, store, clock, _ = client_of()
     publish(store, "queue", {"jobs": [row(JOB)]})
     publish(store, "pool", {"machines": [], "pools": []})
@@ -518,7 +518,7 @@ def test_reading_says_as_of_when() -> None:
 
 @pytest.mark.parametrize("off_s", [-600.0, 0.0, 600.0])
 def test_a_wrong_clock_of_a_laptop_makes_no_bastion_silent(off_s: float) -> None:
-    """How long a bastion is silent is told by the bucket's clock, which its answers bear."""
+    """Silence is measured by the bucket's clock, in its answers."""
     _, store, clock, _ = client_of()
     client = Client(
         "gs://b", user="ada", store=store, clock=VirtualClock(wall=clock.wall() + off_s)
@@ -530,7 +530,7 @@ def test_a_wrong_clock_of_a_laptop_makes_no_bastion_silent(off_s: float) -> None
 
 
 def test_why_is_the_reason_with_its_numbers() -> None:
-    """The same text and fields that the bastion published; a new job says that more will come."""
+    """It has the published text and fields; for a new job it says that more will follow."""
     client, store, _, _ = client_of()
     publish(
         store,
@@ -618,7 +618,7 @@ def test_two_admins_do_not_overwrite_each_other() -> None:
 
 
 def test_a_quota_file_replaces_the_text_that_it_was_made_of() -> None:
-    """What was changed or removed since it was read is a conflict; what stands already is none."""
+    """A later change or removal is a conflict; an identical file is not."""
     client, store, _, _ = client_of()
     client.apply_quota(QUOTA + "\n# mine\n", replacing=QUOTA)
     client.apply_quota(QUOTA + "\n# mine\n", replacing=QUOTA)
@@ -631,7 +631,7 @@ def test_a_quota_file_replaces_the_text_that_it_was_made_of() -> None:
 
 
 def test_a_quota_file_that_arrives_twice_is_applied() -> None:
-    """A network that says our write twice makes no conflict of it."""
+    """A network that repeats our write causes no conflict."""
 
     class Twice(MemoryStore):
         def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
@@ -649,7 +649,7 @@ def test_a_quota_file_that_arrives_twice_is_applied() -> None:
 @pytest.mark.parametrize("stands", [True, False])
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 def test_a_quota_file_whose_answer_is_lost_is_applied(fault: Fault, stands: bool) -> None:
-    """A write that may have arrived is not told as failed: it is asked again, and read back."""
+    """A write that may have landed is not reported as failed: it is repeated, and read back."""
     store, clock = world()
     if not stands:
         store.delete(layout.QUOTA)
@@ -665,7 +665,7 @@ def test_a_quota_file_whose_answer_is_lost_is_applied(fault: Fault, stands: bool
 
 
 def test_a_quota_file_that_may_be_written_is_told_as_in_doubt() -> None:
-    """An admin who reads that it failed would not look whether it is in force."""
+    """After an error, an admin would not check whether it is in force."""
     store, clock = world()
     faulty = FaultyStore(store, lambda operation, _: Fault.AFTER if operation == "swap" else None)
     client = Client("memory:", user="ada", store=faulty, clock=clock)
@@ -677,13 +677,13 @@ def test_a_quota_file_that_may_be_written_is_told_as_in_doubt() -> None:
 
 @pytest.mark.parametrize(("user", "project"), [("../eve", None), ("ada", "a/b"), ("a b", None)])
 def test_names_that_cannot_be_keys_are_refused(user: str, project: str | None) -> None:
-    """User and project become parts of keys, so only names are taken."""
+    """User and project become parts of keys, so only names are accepted."""
     with pytest.raises(SpecError, match="is not a name"):
         Client("memory:", user=user, project=project)
 
 
 def test_a_handle_is_what_launch_promises() -> None:
-    """`launch` returns a handle, also for the path of a TOML file."""
+    """`launch` returns a handle, even for the path of a TOML file."""
     client, _, _, _ = client_of()
     assert isinstance(client.launch(launch_of()), LaunchHandle)
 
@@ -698,7 +698,7 @@ def test_a_launch_may_be_a_file(tmp_path: Path) -> None:
 
 
 def test_a_client_is_made_anew_in_another_process(tmp_path: Path) -> None:
-    """With its root, user and project; a handle has its client with it."""
+    """It keeps its root, user and project; a handle includes its client."""
     client = Client(tmp_path, user="ada", project="blue")
     handle = LaunchHandle(client, launch="a-0123456789", project="blue", jobs=("a-0123456789",))
     there, handle_there = pickle.loads(pickle.dumps((client, handle)))
@@ -707,7 +707,7 @@ def test_a_client_is_made_anew_in_another_process(tmp_path: Path) -> None:
 
 
 def test_a_client_of_a_store_that_was_handed_in_stays_in_its_process() -> None:
-    """A copy would talk to another store; the error names the way."""
+    """A copy would use another store; the error names the solution."""
     client, *_ = client_of()
     with pytest.raises(pickle.PicklingError, match=r"make another one there: Client\('memory:'\)"):
         pickle.dumps(client)

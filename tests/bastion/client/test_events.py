@@ -1,4 +1,4 @@
-"""Events from Python: of some jobs, and as they come."""
+"""Events in Python: of some jobs, and live."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.rigs.scripted_bastion import NOW, end, publish, put, row
 
 
 def test_events_are_followed_until_the_job_has_ended() -> None:
-    """What happens while one looks comes once and in order, up to what its end brought."""
+    """New events appear once and in order, up to those of its end."""
     client, store, clock, _ = client_of()
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
     happened: list[dict[str, object]] = []

@@ -1,4 +1,4 @@
-"""Arguments that a method of a client does not take: each is answered with ours."""
+"""Arguments that a client's method does not accept: each error names ours."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ HANDLE = LaunchHandle(client, launch="x-1", project="p", jobs=("x-1",))
 def test_a_misfit_argument_is_told_with_what_was_meant(
     call: Callable[[], object], meant: str
 ) -> None:
-    """Words of other clients, of values of ours, and what is missing."""
+    """This covers words of other clients and of our values, and missing arguments."""
     with pytest.raises(SpecError) as caught:
         call()
     assert str(caught.value) == meant
 
 
 def test_the_hint_has_what_a_method_takes() -> None:
-    """Names without a name of their own stand there with their star."""
+    """Positional names are shown with their star."""
     with pytest.raises(SpecError) as caught:
         client.cancel("x", force=True)
     assert str(caught.value) == "force: cancel takes no such argument"
@@ -100,7 +100,7 @@ def test_the_hint_has_what_a_method_takes() -> None:
 def test_a_value_of_another_kind_is_told_with_what_it_is(
     call: Callable[[], object], told: str, hint: str
 ) -> None:
-    """A handle in place of a name, a name in place of a job, a state that does not exist."""
+    """A handle in place of a name, a name in place of a job, an unknown state."""
     with pytest.raises(SpecError) as caught:
         call()
     assert str(caught.value).startswith(told)
@@ -108,6 +108,6 @@ def test_a_value_of_another_kind_is_told_with_what_it_is(
 
 
 def test_variables_that_are_no_table_are_told() -> None:
-    """`rerun(..., env="A=1")` is no mapping."""
+    """`rerun(..., env="A=1")` has no mapping."""
     with pytest.raises(SpecError, match=r"env: 'A=1' is not a table of \{name: value\}"):
         changed(LAUNCH, priority=None, env="A=1", tasks=Indices())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The API at a prompt and in a notebook: short lines, tables, moments, first guesses that work."""
+"""The API at a prompt and in a notebook: short lines, tables, times, guesses that work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ A, B = "train-0123456789", "eval-0123456789"
 
 
 def test_one_name_is_a_list_of_one() -> None:
-    """A text is never taken for the list of its letters."""
+    """A text is never treated as a list of characters."""
     client, store, _, bastion_ = client_of()
     publish(store, "queue", {"jobs": [row(A), row(B)]})
     assert client.cancel("train") == (A,)
@@ -46,7 +46,7 @@ def test_one_name_is_a_list_of_one() -> None:
 
 
 def test_a_handle_or_a_view_stands_for_its_id() -> None:
-    """What `launch` and `jobs` returned may be given where names are, alone or in a list."""
+    """Results of `launch` and `jobs` can be used as names, alone or in a list."""
     client, store, _, _ = client_of()
     publish(store, "queue", {"jobs": [row(A), row(B)]})
     handle = LaunchHandle(client, launch=A, project="vision", jobs=(A,))
@@ -59,7 +59,7 @@ def test_a_handle_or_a_view_stands_for_its_id() -> None:
 
 
 def test_jobs_that_were_waited_for_and_tasks_are_shown_as_a_table() -> None:
-    """As those that `jobs` lists."""
+    """They look like those that `jobs` lists."""
     client, store, _, _ = client_of()
     end(store, A)
     publish(store, "queue", {"jobs": []})
@@ -78,7 +78,7 @@ def _table(rows: object) -> str:
 
 
 def test_a_change_of_a_job_that_has_ended_says_so() -> None:
-    """It is no error, and where it is shown it tells why nothing was changed."""
+    """It is no error, and its display says why nothing was changed."""
     client, store, _, _ = client_of()
     end(store, A)
     publish(store, "queue", {"jobs": [row(B)]})
@@ -90,7 +90,7 @@ def test_a_change_of_a_job_that_has_ended_says_so() -> None:
 
 
 def test_the_log_of_a_job_is_shown() -> None:
-    """A prompt tells how to print it, `print` prints it, a notebook shows it, escaped."""
+    """A prompt says how to print it, `print` prints it, a notebook shows it, escaped."""
     client, store, _, _ = client_of()
     publish(store, "queue", {"jobs": [row(A, attempt=1)]})
     print_log(store, A, b"one\n<b>two</b>\n")
@@ -106,7 +106,7 @@ def test_the_log_of_a_job_is_shown() -> None:
 
 
 def test_a_record_that_is_called_is_told_what_tells_of_a_job() -> None:
-    """It is a property, and others have a function of that name."""
+    """It is a property, although others have a function of that name."""
     client, _, _, _ = client_of()
     called: Any = client.record
     with pytest.raises(SpecError, match="not a function") as refused:
@@ -132,7 +132,7 @@ def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:
 
 
 def test_what_is_used_now_is_one_line_too() -> None:
-    """Each machine, with the devices that jobs hold."""
+    """It has each machine, with the devices that jobs hold."""
     free = DeviceView(machine="m-0", type="h100", index=0)
     held = replace(free, index=1, job=A)
     used = UsedMachine(name="m-0", pool="own", devices=(free, held))
@@ -141,7 +141,7 @@ def test_what_is_used_now_is_one_line_too() -> None:
 
 
 def test_the_status_and_events_are_one_line_too() -> None:
-    """Which bastion leads and how many jobs there are; the shares are a table."""
+    """It has the leader and the number of jobs; the shares are a table."""
     shares = ProjectView(name="vision", nominal=Amounts({"cpu": 4, "h100": 8}), queued=2)
     status = StatusView(as_of=NOW, leader="a", host="vm", counts={"queued": 2}, projects=(shares,))
     assert repr(status) == "<a leads on vm; 2 queued>"
@@ -152,7 +152,7 @@ def test_the_status_and_events_are_one_line_too() -> None:
 
 
 def test_a_bar_needs_no_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is drawn once, replaces itself, and changes only with what it shows."""
+    """It is drawn once, replaces itself, and changes only with its contents."""
     drawn: list[str] = []
 
     class Handle:
@@ -177,7 +177,7 @@ def test_a_bar_needs_no_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_times_are_moments_too() -> None:
-    """Seconds since 1970 stay beside them, for those that compute."""
+    """Seconds since 1970 are available too, for computations."""
     client, store, _, _ = client_of()
     publish(store, "queue", {"jobs": [row(A, started_at=NOW + 5)]})
     job = client.job(A)
@@ -187,7 +187,7 @@ def test_times_are_moments_too() -> None:
 
 
 def test_the_log_of_the_only_job_needs_no_name() -> None:
-    """Of several one must be named, and the error lists them."""
+    """With several jobs one must be named, and the error lists them."""
     client, store, _, _ = client_of()
     handle = client.launch(launch_of())
     print_log(store, handle.jobs[0], b"a line\n")
@@ -199,7 +199,7 @@ def test_the_log_of_the_only_job_needs_no_name() -> None:
 
 
 def test_the_log_of_a_task_that_is_not_there_is_refused() -> None:
-    """No number but a task's own is one, and a task that has printed nothing has an empty log."""
+    """Only a task's own number is valid; a task without output has an empty log."""
     client, store, _, _ = client_of()
     handle = client.launch(replace(launch_of(), array=Array("0-2,5")))
     print_log(store, f"{handle.id}.5", b"a line\n")
@@ -213,7 +213,7 @@ def test_the_log_of_a_task_that_is_not_there_is_refused() -> None:
 
 
 def test_a_launch_is_followed_to_its_end() -> None:
-    """What it printed is written, and how it ended is returned."""
+    """Its output is written, and its outcome is returned."""
     client, store, _, _ = client_of()
     handle = client.launch(launch_of())
     print_log(store, handle.jobs[0], b"one\n", b"two\n")
@@ -229,7 +229,7 @@ def test_a_launch_is_followed_to_its_end() -> None:
 
 
 def test_what_is_followed_keeps_lines_and_characters_whole() -> None:
-    """A job that prints half a line, or half a character, is not cut by another."""
+    """A partial line or character of one job is not cut by another."""
     client, store, _, _ = client_of()
     handle = client.launch(launch_of())
     print_log(store, handle.jobs[0], "größe".encode()[:3], "größe".encode()[3:])
@@ -248,7 +248,7 @@ def test_what_is_followed_keeps_lines_and_characters_whole() -> None:
 
 
 def test_a_refusal_is_one_error_with_its_hint() -> None:
-    """No chain of internal errors; the hint stands in the traceback that Python prints."""
+    """There is no chain of internal errors; the traceback contains the hint."""
     client, _, _, _ = client_of()
     with pytest.raises(BastionError) as caught:
         client.launch(bastion.Launch(name="a", jobs=launch_of().jobs, code=LocalDir("/no/such")))
@@ -258,7 +258,7 @@ def test_a_refusal_is_one_error_with_its_hint() -> None:
 
 
 def test_a_wait_takes_several_names_and_either_word_for_its_timeout() -> None:
-    """`timeout` is what the standard library calls it; both at once are refused."""
+    """`timeout` is the name in the standard library; both together are refused."""
     client, store, _, _ = client_of()
     handle = client.launch(launch_of())
     for job in (A, B):
@@ -272,7 +272,7 @@ def test_a_wait_takes_several_names_and_either_word_for_its_timeout() -> None:
 
 
 def test_a_method_of_another_client_is_answered_with_ours() -> None:
-    """What sky, submitit and futures call it, or the nearest name; none for a private name."""
+    """Methods of sky, submitit and futures get ours, or the nearest name; private ones none."""
     client, _, _, _ = client_of()
     handle = client.launch(launch_of())
     for holder, theirs, ours in (
@@ -296,7 +296,7 @@ def test_a_method_of_another_client_is_answered_with_ours() -> None:
 
 @pytest.mark.parametrize("wrong", [["python3", "train.py"], 5, None])
 def test_what_is_no_launch_is_told_how_to_write_one(wrong: object) -> None:
-    """A command is the first thing that is tried in its place."""
+    """A command is the most frequent wrong argument."""
     client, _, _, _ = client_of()
     with pytest.raises(SpecError, match="is not a launch, nor the path of its file") as caught:
         client.launch(wrong)  # type: ignore[arg-type]
@@ -304,7 +304,7 @@ def test_what_is_no_launch_is_told_how_to_write_one(wrong: object) -> None:
 
 
 def test_a_part_of_a_launch_and_a_program_are_told_as_what_they_are(tmp_path: Path) -> None:
-    """A job by its kind, and a script with the launch that runs it."""
+    """The error names the kind of a job, and the launch that runs a script."""
     client, _, _, _ = client_of()
     with pytest.raises(SpecError, match="launch: a Job is not a launch, nor the path"):
         client.launch(Job(processes=[Process(["true"])]))  # type: ignore[arg-type]
@@ -316,7 +316,7 @@ def test_a_part_of_a_launch_and_a_program_are_told_as_what_they_are(tmp_path: Pa
 
 
 def test_a_timeout_may_be_written_as_a_duration() -> None:
-    """As everywhere else; what is none is told, not a mistake of Python."""
+    """It works as everywhere else; a wrong one has our error, not Python's."""
     assert one_timeout("1m30s", None) == 90.0
     assert one_timeout(None, 2) == 2.0
     assert one_timeout(float("inf"), None) is None
@@ -325,14 +325,14 @@ def test_a_timeout_may_be_written_as_a_duration() -> None:
 
 
 def test_a_number_is_no_name() -> None:
-    """A timeout that is given by its place is told, and taken for no job."""
+    """A positional timeout has an error, and is not treated as a job."""
     client, _, _, _ = client_of()
     with pytest.raises(SpecError, match="5 is not the name of a job, nor a list of names"):
         client.wait("train", 5)  # type: ignore[arg-type]
 
 
 def test_a_name_that_is_elsewhere_says_where() -> None:
-    """The import that was meant, or the nearest name."""
+    """The error has the intended import, or the nearest name."""
     with pytest.raises(ImportError, match=r"write: from bastion\.compat import clusterfudge"):
         from bastion import clusterfudge  # type: ignore[attr-defined]  # noqa: F401
     with pytest.raises(ImportError, match=r"write: bastion\.Client\(\)\.launch"):

@@ -1,4 +1,4 @@
-"""A store that fails for a while, as users meet it."""
+"""A store that fails for a while, as users see it."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Away:
 
 
 def patient(store: ObjectStore, clock: Clock, *, said: list[str] | None = None) -> PatientStore:
-    """`store`, asked with patience; what is said of it goes into `said`."""
+    """Return `store` with retries; messages about it go into `said`."""
     lines = [] if said is None else said
     return PatientStore(store, Outage(clock, say=lines.append), clock)
 
 
 def handle_of(client: Client) -> LaunchHandle:
-    """The handle of a launch that was made before."""
+    """Return the handle of an earlier launch."""
     return LaunchHandle(client, launch=JOB, project="blue", jobs=(JOB,))
 
 
@@ -65,7 +65,7 @@ def handle_of(client: Client) -> LaunchHandle:
     ids=["list", "status", "show", "launch", "handle.status", "handle.counts"],
 )
 def test_an_outage_of_a_minute_fails_no_command(ask: Callable[[Client], object]) -> None:
-    """What reads, and a launch with all that it stores, waits for a store that comes back."""
+    """Reads, and a launch with everything that it stores, wait until the store is back."""
     store, clock = world()
     ScriptedBastion(store, clock)
     publish(store, "queue", {"jobs": [row(JOB)]})
@@ -75,7 +75,7 @@ def test_an_outage_of_a_minute_fails_no_command(ask: Callable[[Client], object])
 
 
 def test_an_outage_that_goes_on_is_told_in_time() -> None:
-    """After two minutes the error comes up; before it, the user was told that it is waited."""
+    """After two minutes the error is raised; before, the user was told about the wait."""
     _, clock = world()
     said: list[str] = []
     faulty = FaultyStore(MemoryStore(clock.wall), lambda *_: Fault.BEFORE)
@@ -89,7 +89,7 @@ def test_an_outage_that_goes_on_is_told_in_time() -> None:
 
 
 def test_a_short_outage_is_not_told() -> None:
-    """Nothing is said of an outage of a second; of a longer one, that it is over."""
+    """An outage of a second causes no message; the end of a longer one does."""
     store, clock = world()
     said: list[str] = []
     patient(FaultyStore(store, Away(clock, 1)), clock, said=said).read(layout.QUOTA)
@@ -100,7 +100,7 @@ def test_a_short_outage_is_not_told() -> None:
 
 
 def test_output_of_a_command_that_is_not_given_is_told_once() -> None:
-    """That the job beside it is seen meanwhile is no end of its outage."""
+    """Reading the job beside it successfully does not end its outage."""
     store, clock = world()
     said: list[str] = []
     outage = Outage(clock, say=said.append)
@@ -137,7 +137,7 @@ class Refusing(MemoryStore):
 
 
 def test_a_refusal_at_the_first_contact_is_final() -> None:
-    """Without credentials, or without a bucket, nothing is tried again."""
+    """Without credentials, or without a bucket, nothing is retried."""
     _, clock = world()
     store = Refusing(clock.wall)
     store.refusals = 1
@@ -147,7 +147,7 @@ def test_a_refusal_at_the_first_contact_is_final() -> None:
 
 
 def test_a_refusal_after_an_answer_is_tried_again_for_seconds() -> None:
-    """A binding that is being changed is outwaited; a right that is missing is told soon."""
+    """A permission that is being changed is retried; a missing one is reported soon."""
     _, clock = world()
     store = Refusing(clock.wall)
     asked = patient(store, clock)
@@ -164,7 +164,7 @@ def test_a_refusal_after_an_answer_is_tried_again_for_seconds() -> None:
 
 
 def test_what_is_no_failure_is_not_tried_again() -> None:
-    """An object that is not there, or that stands already, is an answer."""
+    """An object that does not exist, or already exists, is an answer."""
     store, clock = world()
     counting = FaultyStore(store, lambda *_: None)
     asked = patient(counting, clock)
@@ -176,7 +176,7 @@ def test_what_is_no_failure_is_not_tried_again() -> None:
 
 
 def test_only_what_is_named_by_its_bytes_is_created_again() -> None:
-    """An origin is stored through an outage; a create of any other name is asked once."""
+    """An origin is stored through an outage; a create with another name is tried once."""
     store, clock = world()
     left = [Fault.AFTER, Fault.BEFORE]
     faulty = FaultyStore(store, lambda *_: left.pop() if left else None)
@@ -192,7 +192,7 @@ def test_only_what_is_named_by_its_bytes_is_created_again() -> None:
 
 @pytest.mark.parametrize("ask", ["wait", "logs"])
 def test_waiting_outlasts_refusals(ask: str) -> None:
-    """`wait` and followed logs go on through refusals that come after the first answer."""
+    """`wait` and followed logs continue through refusals after the first answer."""
     clock = Clock()
     store = Refusing(clock.wall)
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
@@ -218,7 +218,7 @@ def test_waiting_outlasts_refusals(ask: str) -> None:
 
 
 def test_a_wait_in_an_outage_ends_when_its_time_is_over() -> None:
-    """Patience with the store does not make a wait longer than was asked for."""
+    """Retries do not make a wait longer than requested."""
     store, clock = world()
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
     away = Away(clock, 0)
@@ -232,7 +232,7 @@ def test_a_wait_in_an_outage_ends_when_its_time_is_over() -> None:
 
 
 def test_a_folder_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
-    """The name of a folder that was never answered is wrong, and no outage."""
+    """A folder that was never reached has a wrong name, and is no outage."""
     clock = Clock()
     client = Client(f"file://{tmp_path}/none", user="ada", clock=clock)
     began = clock.monotonic()

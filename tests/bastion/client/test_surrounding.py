@@ -1,4 +1,4 @@
-"""`Client()` means the bastion that the command line would mean."""
+"""`Client()` uses the same bastion as the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bastion.errors import SpecError, StoreError
 
 @pytest.fixture(autouse=True)
 def _own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configuration folder of the test's own, and no variables."""
+    """Use a configuration folder of the test, and no variables."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("BASTION_ROOT", "BASTION_USER", "BASTION_PROJECT"):
         monkeypatch.delenv(name, raising=False)
@@ -22,7 +22,7 @@ def _own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_without_a_root_takes_the_profile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Root, user and project come from the active profile; a variable outranks it, words both."""
+    """Root, user and project come from the active profile; variables and arguments override it."""
     folder = tmp_path / "config" / "bastion"
     folder.mkdir(parents=True)
     root = (tmp_path / "bucket").as_uri()
@@ -39,7 +39,7 @@ def test_a_client_without_a_root_takes_the_profile(
 
 
 def test_a_root_that_is_named_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a root of its own nothing else is taken from elsewhere: it may be another bastion's."""
+    """With an explicit root nothing else is used: it may be another bastion's."""
     monkeypatch.setenv("BASTION_PROJECT", "green")
     assert Client(tmp_path.as_uri(), user="ada").project == ""
 
@@ -47,7 +47,7 @@ def test_a_root_that_is_named_stands_alone(tmp_path: Path, monkeypatch: pytest.M
 def test_a_path_is_a_folder_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with `--root`: a path from where one is, or a whole one, as text or as a Path."""
+    """Like `--root`, it is a relative or absolute path, as text or as a Path."""
     (tmp_path / "bucket").mkdir()
     monkeypatch.chdir(tmp_path)
     folder = (tmp_path / "bucket").as_uri()
@@ -56,14 +56,14 @@ def test_a_path_is_a_folder_of_this_machine(
 
 
 def test_no_bastion_at_all_is_told() -> None:
-    """Without a root anywhere the error says the two ways to name one."""
+    """Without any root, the error has the two ways to set one."""
     with pytest.raises(SpecError, match="no bastion named") as none:
         Client()
     assert "bastion config set root=URL" in none.value.hint
 
 
 def test_a_root_that_is_not_there_is_one_error(tmp_path: Path) -> None:
-    """The traceback of a script ends with it, and has no second one of our own above it."""
+    """The traceback of a script ends with it, without a second one of ours."""
     with pytest.raises(StoreError, match="is out of reach") as away:
         Client((tmp_path / "nowhere").as_uri()).status()
     assert away.value.__suppress_context__

@@ -1,4 +1,4 @@
-"""What agents on the bastion's own machine are given of its environment."""
+"""The environment of agents on the bastion's own machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BASTION = {
 
 
 def test_agents_get_what_they_need_and_nothing_else() -> None:
-    """Of the bastion's variables agents get those of a program, and none that is another's."""
+    """They get the usual variables of a program, and no others of the bastion's."""
     given = agent_environment(BASTION)
     assert given["PATH"] == "/bin"
     assert given["https_proxy"] == "http://proxy"
@@ -31,7 +31,7 @@ def test_agents_get_what_they_need_and_nothing_else() -> None:
 
 
 def test_agents_with_credentials_of_their_own_get_none_of_the_bastions() -> None:
-    """A variable that begins with AGENT_ is an agent's; the bastion's credentials stay away."""
+    """A variable that begins with AGENT_ is an agent's; the bastion's own are not passed."""
     environ = {**BASTION, "AGENT_AWS_ACCESS_KEY_ID": "agent", "AGENT_AWS_SECRET_ACCESS_KEY": "own"}
     given = agent_environment(environ)
     assert has_own_credentials(environ)

@@ -1,4 +1,4 @@
-"""Containers as machines: what an engine is asked for, and what becomes of devices and names."""
+"""Containers as machines: requests to an engine, and the handling of devices and names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POOL = Pool(
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[FakeEngine]:
-    """An engine that has the image."""
+    """Provide an engine that has the image."""
     made = FakeEngine(tmp_path / "s", images={"trainer:1"}, registry=frozenset({"trainer:2"}))
     made.open()
     yield made
@@ -123,13 +123,13 @@ def test_a_good_pool_has_no_problem(changes: dict[str, Any]) -> None:
     ],
 )
 def test_a_wrong_pool_is_told(changes: dict[str, Any], problem: str) -> None:
-    """What an engine could not do is told before anything is made, beginning with its field."""
+    """The error begins with its field and comes before anything is created."""
     (found,) = problems(replace(POOL, **changes))
     assert found.startswith(problem)
 
 
 def test_a_machine_has_what_its_pool_says() -> None:
-    """A container is limited to the pool's cores and memory, half of that shared."""
+    """A container is limited to the pool's CPUs and memory, half of which is shared memory."""
     host = body(POOL, devices=("0", "1"))["HostConfig"]
     assert host["NanoCpus"] == 8 * 10**9
     assert (host["Memory"], host["ShmSize"]) == (64 << 30, 32 << 30)
@@ -140,7 +140,7 @@ def test_a_machine_has_what_its_pool_says() -> None:
 
 
 def test_devices_by_their_cdi_names() -> None:
-    """Devices that CDI names are asked for by those names."""
+    """Devices with CDI names are requested by these names."""
     pool = replace(POOL, options={"cdi": "nvidia.com/gpu=0,nvidia.com/gpu=1"})
     host = body(pool, devices=devices_of(pool))["HostConfig"]
     assert host["DeviceRequests"] == [
@@ -149,7 +149,7 @@ def test_devices_by_their_cdi_names() -> None:
 
 
 def test_a_folder_is_mounted_at_its_path() -> None:
-    """A bucket that is a folder is where its URL says, beside the mounts of the pool."""
+    """A bucket in a folder has the path of its URL, beside the mounts of the pool."""
     pool = replace(POOL, options={"mounts": "/data:/mnt/data:ro"})
     mounts = body(pool, root_url="file:///srv/a%20b")["HostConfig"]["Mounts"]
     assert mounts == [
@@ -169,7 +169,7 @@ def test_only_named_variables_are_passed() -> None:
 
 @pytest.mark.parametrize("machine", ["box-7-0", "b@x+y-7-0", "x" * 300 + "-7-0"])
 def test_a_name_fits_an_engine(machine: str) -> None:
-    """Every machine has a name that engines take, also after its deletion, and no two share one."""
+    """Every machine has a valid name, even after its deletion, and no two share one."""
     name = name_of("bucket", machine)
     assert name == name_of("bucket", machine)
     assert name != name_of("bucket", machine + "0")
@@ -179,7 +179,7 @@ def test_a_name_fits_an_engine(machine: str) -> None:
 
 
 def test_no_device_is_given_twice(provider: DockerProvider, engine: FakeEngine) -> None:
-    """Machines get different devices; one more has none, until a machine has ended."""
+    """Machines get different devices; one more has none until a machine has ended."""
     provider.create([machine(0), machine(1)], POOL)
     assert devices(engine) == ["0,1", "2,3"]
     with pytest.raises(NoCapacityError, match="0 free devices of 0, 1, 2, 3; 2 are needed"):
@@ -203,7 +203,7 @@ def test_pools_and_buckets_share_no_device(
 def test_a_batch_without_devices_for_all_makes_none(
     provider: DockerProvider, engine: FakeEngine
 ) -> None:
-    """A batch is made whole or not at all."""
+    """A batch is created as a whole or not at all."""
     with pytest.raises(NoCapacityError):
         provider.create([machine(0), machine(1), machine(2)], POOL)
     assert not engine.made
@@ -227,7 +227,7 @@ def test_a_container_that_was_never_started_is_started(
 def test_what_is_gone_is_kept_for_an_hour(
     provider: DockerProvider, engine: FakeEngine, clock: VirtualClock
 ) -> None:
-    """A deleted machine is listed as gone for an hour, and its container is removed then."""
+    """A deleted machine is listed as gone for an hour, and then its container is removed."""
     provider.create([machine(0)], POOL)
     provider.delete("box-7-0")
     clock.advance(KEEP_GONE_S - 10)
@@ -238,7 +238,7 @@ def test_what_is_gone_is_kept_for_an_hour(
 
 
 def test_an_image_is_pulled(engine: FakeEngine, clock: VirtualClock) -> None:
-    """An image that the engine lacks is pulled; one that no registry has is refused."""
+    """A missing image is pulled; one that no registry has is refused."""
     there = replace(POOL, image="trainer:2")
     of(there, engine, clock).create([machine(0)], there)
     assert "trainer:2" in engine.images
@@ -254,7 +254,7 @@ def test_an_image_is_pulled(engine: FakeEngine, clock: VirtualClock) -> None:
 def test_a_wrong_setting_is_refused(
     provider: DockerProvider, engine: FakeEngine, refusal: str
 ) -> None:
-    """What the engine refuses is told in its words, and another create works once it is mended."""
+    """A refusal has the engine's words, and the next create works once it is fixed."""
     engine.refusal = refusal
     with pytest.raises(ProviderRefusedError) as caught:
         provider.create([machine(0)], POOL)
@@ -267,7 +267,7 @@ def test_a_wrong_setting_is_refused(
 def test_an_engine_that_is_away_is_out_of_reach(
     provider: DockerProvider, engine: FakeEngine
 ) -> None:
-    """An engine that does not answer lists nothing less; its containers run on."""
+    """An engine that does not answer has no shorter list; its containers continue."""
     provider.create([machine(0)], POOL)
     engine.close()
     for act in (provider.list, lambda: provider.delete("box-7-0")):
@@ -278,7 +278,7 @@ def test_an_engine_that_is_away_is_out_of_reach(
 
 
 def test_no_engine_is_out_of_reach(tmp_path: Path, clock: VirtualClock) -> None:
-    """An engine that is not there says where it was looked for."""
+    """For a missing engine, the error says where it was searched."""
     pool = replace(POOL, options={"host": f"unix://{tmp_path}/none"})
     provider = DockerProvider(
         pool, bucket="b", root_url="gs://b", script=lambda *_: "", clock=clock
@@ -288,7 +288,7 @@ def test_no_engine_is_out_of_reach(tmp_path: Path, clock: VirtualClock) -> None:
 
 
 def test_the_sdk_is_loaded_by_the_first_call() -> None:
-    """Making the provider loads no SDK, so a bastion without docker pays nothing."""
+    """Creating the provider loads no SDK, so a bastion without docker pays nothing."""
     line = (
         "import sys; from bastion.provider.containers import docker, docker_request;"
         " assert 'docker' not in sys.modules and 'requests' not in sys.modules"

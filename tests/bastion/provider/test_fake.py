@@ -49,7 +49,7 @@ def test_a_stock_runs_out() -> None:
 
 
 def test_a_lost_answer_is_still_a_change() -> None:
-    """A change whose answer is lost is made all the same."""
+    """A change without an answer is still made."""
     provider = FakeProvider(VirtualClock())
     provider.answers_lost = 1
     with pytest.raises(ProviderUnavailableError):
@@ -72,7 +72,7 @@ def test_an_unreachable_provider_does_nothing() -> None:
 
 
 def test_a_machine_may_vanish() -> None:
-    """A machine that vanishes is no longer listed, as in some clouds."""
+    """A machine that disappears is no longer listed, as in some clouds."""
     provider = FakeProvider(VirtualClock())
     provider.create([ONE], POOL)
     provider.vanish(ONE.name)

@@ -45,7 +45,7 @@ class Site:
         self.machine = Machine(name=MACHINE, pool="pool")
 
     def state(self) -> str:
-        """Of the one machine."""
+        """Return the state of the single machine."""
         return next((listed.state for listed in self.provider.list()), "")
 
     def until(self, holds: Callable[[], object]) -> None:
@@ -61,7 +61,7 @@ class Site:
         self.until(lambda: self.state() in ("gone", ""))
 
     def living(self) -> list[str]:
-        """The command lines of all processes that name a folder of this site."""
+        """Return the command lines of all processes that name a folder of this site."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -76,7 +76,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A site whose machine is deleted in the end."""
+    """Provide a site whose machine is deleted in the end."""
     made = Site(tmp_path)
     try:
         yield made
@@ -111,8 +111,8 @@ def test_deleting_leaves_no_process(site: Site) -> None:
 @pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.1, 0.2, 0.3])
 def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) -> None:
     """
-    However far an agent and its keeper have come, deleting leaves nothing that runs; a keeper that
-    was only starting finds out by itself.
+    However far an agent and its keeper have come, a deletion leaves no process; a keeper that is
+    only starting finds out by itself.
     """
     site.provider.create([site.machine], POOL)
     deadline = time.monotonic() + delay_s
@@ -126,8 +126,8 @@ def test_deleting_while_it_begins_leaves_no_process(site: Site, delay_s: float) 
 
 def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
     """
-    What runs goes on under the keeper; the new agent ships what it prints meanwhile. One that is to
-    keep work for another time is started anew too, and told.
+    Processes continue under the keeper; the new agent ships their output. An agent with another
+    retention time is restarted too, and told.
     """
     site.provider.create([site.machine], POOL)
     line = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 1000"
@@ -156,7 +156,7 @@ def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
 
 
 def test_one_who_only_looks_changes_nothing(site: Site) -> None:
-    """`bastion up` and `down` list machines, too: agents go on, and old work is kept."""
+    """`bastion up` and `down` list machines too: agents continue, and old work is kept."""
     site.provider.create([site.machine], POOL)
     site.bucket.spec(Job(name="train", processes=(Process("echo one; sleep 1000", shell=True),)))
     site.until(site.bucket.facts)
@@ -198,7 +198,7 @@ def test_agents_get_the_user_of_their_pool(site: Site, tmp_path: Path) -> None:
 
 
 def test_many_creates_make_one_agent(site: Site) -> None:
-    """Bastions that duel over one machine start one agent between them."""
+    """Bastions that compete for one machine start one agent between them."""
     providers = [LocalProvider(site.provider._root_url, site.folder, site.clock) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda one: one.create([site.machine], POOL), providers))
@@ -207,7 +207,7 @@ def test_many_creates_make_one_agent(site: Site) -> None:
 
 
 def test_a_killed_deletion_is_restarted(site: Site) -> None:
-    """If the program that deletes is killed, the next listing restarts it."""
+    """If the program that deletes is killed, the next list restarts it."""
     site.provider.create([site.machine], POOL)
     site.until(site.bucket.facts)
     site.provider.delete(MACHINE)
@@ -218,7 +218,7 @@ def test_a_killed_deletion_is_restarted(site: Site) -> None:
 
 
 def test_a_machine_that_was_ended_by_hand_is_gone(site: Site) -> None:
-    """No agent begins again in a home that was ended, so its machine is told to be gone."""
+    """No agent starts again in an ended home, so its machine is reported as gone."""
     site.provider.create([site.machine], POOL)
     site.until(site.bucket.facts)
     subprocess.run([*COMMAND, "end", f"--home={site.folder / MACHINE / 'home'}"], check=True)
@@ -246,7 +246,7 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
 
 
 def test_what_a_job_has_mounted_is_kept_when_its_machine_is_deleted(tmp_path: Path) -> None:
-    """Its folder goes, and no file of what others may use."""
+    """Its folder is deleted, but no file that others may use."""
     shared, machine = tmp_path / "shared", tmp_path / "machine of a job"
     point = machine / "work" / "data"
     for folder in (shared, point):
@@ -264,7 +264,7 @@ def test_what_a_job_has_mounted_is_kept_when_its_machine_is_deleted(tmp_path: Pa
 
 
 def test_folders_of_a_job_that_are_too_deep_for_python_are_deleted(tmp_path: Path) -> None:
-    """What a job left on a machine that is gone does not keep the others from being listed."""
+    """Remains of a job on a deleted machine do not prevent a list of the others."""
     machine = tmp_path / MACHINE
     work = trees.write_deep(machine / "home" / "work")
     (machine / "machine").write_text("pool")
@@ -277,7 +277,7 @@ def test_folders_of_a_job_that_are_too_deep_for_python_are_deleted(tmp_path: Pat
 @pytest.mark.parametrize("note", ["machine", "agent"])
 @pytest.mark.parametrize("text", ["", "\0\0", "x y z"])
 def test_a_damaged_file_affects_its_machine_alone(site: Site, note: str, text: str) -> None:
-    """A note that a power failure left empty or spoilt is written anew; others are listed."""
+    """A note that a power failure emptied or damaged is rewritten; others are listed."""
     site.provider.create([site.machine], POOL)
     (site.folder / MACHINE / note).write_text(text)
     (listed,) = site.provider.list()

@@ -1,4 +1,4 @@
-"""Whose a local machine is: told by its folder, also where its bucket is gone."""
+"""The owner of a local machine: found by its folder, even if its bucket is gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bundler.code import LocalDir
 
 
 def machine(folder: Path, root: str = "") -> Path:
-    """The folder of a machine; one of an older version does not name its root."""
+    """Return the folder of a machine; one of an older version does not name its root."""
     folder.mkdir(parents=True)
     (folder / "machine").touch()
     if root:
@@ -20,7 +20,7 @@ def machine(folder: Path, root: str = "") -> Path:
 
 
 def test_machines_of_other_buckets_are_not_counted(tmp_path: Path) -> None:
-    """Those of this bucket are, and those of an older version where nothing else has machines."""
+    """Those of an older version count for this bucket if no other bucket has machines."""
     mine = machine(tmp_path / "b1" / "pool" / "a", "file:///mine")
     machine(tmp_path / "b2" / "pool" / "b", "file:///other")
     older = machine(tmp_path / "pool" / "c")
@@ -30,7 +30,7 @@ def test_machines_of_other_buckets_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_bastions_of_one_name_are_told_apart_by_their_buckets(tmp_path: Path) -> None:
-    """Each is found while it serves, whichever began or ended last, and none leaves a note."""
+    """Each is found while it serves, in any order of starts and ends, and none leaves a note."""
     with noted(tmp_path, "vm", "file:///mine"):
         with noted(tmp_path, "vm", "file:///other"):
             assert bastions_of(tmp_path, "file:///mine") == (os.getpid(),)
@@ -41,7 +41,7 @@ def test_bastions_of_one_name_are_told_apart_by_their_buckets(tmp_path: Path) ->
 
 
 def test_machines_beside_code_are_not_sent_with_it(tmp_path: Path) -> None:
-    """Their folder is made for them, and has jobs with their secrets; a user's own folder stays."""
+    """Their folder was created for them and has secrets of jobs; a user's own folder stays."""
     (tmp_path / "train.py").touch()
     (tmp_path / "own").mkdir()
     for name in ("machines", "own"):

@@ -1,4 +1,4 @@
-"""Nodes of Slurm as machines: what is submitted, what its programs say, and the batch script."""
+"""Nodes of Slurm as machines: submissions, the output of its programs, and the batch script."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def test_a_good_pool_has_no_problem(changes: dict[str, Any]) -> None:
     ],
 )
 def test_a_mistake_in_a_pool_is_named(changes: dict[str, Any], problem: str) -> None:
-    """What a node has not, and what would make its job another one, is told with its field."""
+    """An error names the field that a node lacks, or that would change its job's identity."""
     (found, *_) = problems(replace(POOL, **changes))
     assert found.startswith(problem)
 
 
 def test_a_machine_is_a_node_of_its_own_with_all_its_devices() -> None:
-    """Its job is named after it, never runs twice and is never queued again by Slurm."""
+    """Its job is named after it, never runs twice and is never requeued by Slurm."""
     options = {"account": "lab", "time": "1:00:00", "sbatch": "--constraint=ib"}
     command = submission(replace(POOL, options=options), MACHINE, bucket=BUCKET)
     assert command[0] == "sbatch"
@@ -134,7 +134,7 @@ def test_a_machine_is_a_node_of_its_own_with_all_its_devices() -> None:
     ],
 )
 def test_devices_are_asked_for_as_the_pool_says(changes: dict[str, Any], gres: list[str]) -> None:
-    """By default so many of any kind; a cluster may name them otherwise, or not at all."""
+    """By default a number of any kind is requested; a cluster may use other names, or none."""
     command = submission(replace(POOL, **changes), MACHINE, bucket=BUCKET)
     assert [word for word in command if word.startswith("--gres")] == gres
 
@@ -151,7 +151,7 @@ def test_what_finds_no_node_waits_in_the_words_of_slurm(provider: SlurmProvider)
 
 
 def test_a_job_that_was_queued_and_is_cancelled_is_gone(provider: SlurmProvider) -> None:
-    """Nothing of it was made, and its name is used up."""
+    """It never ran, and its name is used up."""
     made = [replace(MACHINE, name=f"here-7-{index}") for index in range(3)]
     provider.create(made, POOL)
     provider.delete("here-7-2")
@@ -164,7 +164,7 @@ def test_a_lost_answer_makes_no_second_machine(fake: FakeSlurm, provider: SlurmP
     """Slurm runs one job of a name at a time; the other one is cancelled when it is seen."""
     provider.create([MACHINE], POOL)
     command = submission(POOL, MACHINE, bucket=BUCKET)
-    FakePrograms(fake).run(*command, text="exec sleep 1000")  # as from a bastion that lost the lead
+    FakePrograms(fake).run(*command, text="exec sleep 1000")  # as from a replaced bastion
     assert only(provider).state == "running"
     provider.delete(MACHINE.name)
     until(lambda: only(provider).state == "gone")
@@ -172,7 +172,7 @@ def test_a_lost_answer_makes_no_second_machine(fake: FakeSlurm, provider: SlurmP
 
 
 def test_a_node_that_failed_is_not_taken_for_gone(fake: FakeSlurm, provider: SlurmProvider) -> None:
-    """Its processes may run on: the permit of the keeper proves that they do not, and no list."""
+    """Its processes may continue: only the permit of the keeper proves that they do not."""
     provider.create([MACHINE], POOL)
     fake.fail_node(f"bastion-{BUCKET}-{MACHINE.name}")
     assert provider.list() == ()
@@ -182,7 +182,7 @@ def test_a_node_that_failed_is_not_taken_for_gone(fake: FakeSlurm, provider: Slu
 def test_an_end_is_believed_where_the_node_answers(
     fake: FakeSlurm, provider: SlurmProvider
 ) -> None:
-    """A job that is cancelled while the slurmd of its node is dead may run on there."""
+    """A job that is cancelled while the slurmd of its node is dead may continue there."""
     provider.create([MACHINE], POOL)
     fake.set("silent-n1")
     provider.delete(MACHINE.name)
@@ -205,7 +205,7 @@ def test_other_jobs_are_left_alone(fake: FakeSlurm, provider: SlurmProvider) -> 
 
 
 def test_a_suspended_job_is_resumed(programs: Programs, provider: SlurmProvider) -> None:
-    """A job that Slurm suspended has no agent that runs; create asks for it to go on."""
+    """A job that Slurm suspended has no running agent; create resumes it."""
     provider.create([MACHINE], POOL)
     suspend(programs, MACHINE.name)
     assert (only(provider).state, only(provider).text) == ("stopped", "Slurm: SUSPENDED")
@@ -216,7 +216,7 @@ def test_a_suspended_job_is_resumed(programs: Programs, provider: SlurmProvider)
 def test_a_job_that_only_an_operator_resumes_stays_suspended(
     fake: FakeSlurm, programs: Programs, provider: SlurmProvider
 ) -> None:
-    """That Slurm refuses it keeps no other machine of the pool from being made."""
+    """Slurm's refusal does not keep other machines of the pool from being created."""
     provider.create([MACHINE], POOL)
     suspend(programs, MACHINE.name)
     fake.set("owned")
@@ -228,7 +228,7 @@ def test_a_job_that_only_an_operator_resumes_stays_suspended(
 def test_refusals_limits_and_outages_are_told_apart(
     fake: FakeSlurm, provider: SlurmProvider
 ) -> None:
-    """A refusal names the partition; what was refused is made once it is allowed."""
+    """A refusal names the partition; a refused machine is created once it is allowed."""
     fake.set("refused")
     with pytest.raises(ProviderRefusedError) as refused:
         provider.create([MACHINE], POOL)
@@ -252,7 +252,7 @@ def test_refusals_limits_and_outages_are_told_apart(
 
 
 def test_what_slurm_refused_is_no_end(programs: Programs) -> None:
-    """Slurm shows a refused submission as failed for some minutes; no machine ever was."""
+    """Slurm shows a refused submission as failed for some minutes; there was no machine."""
 
     class Refusing(Programs):
         def call(self, argv: Any, text: str) -> subprocess.CompletedProcess[str]:
@@ -264,7 +264,7 @@ def test_what_slurm_refused_is_no_end(programs: Programs) -> None:
 
 @pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_FED", "RESV_DEL_HOLD"])
 def test_what_slurm_holds_is_no_end(state: str) -> None:
-    """A job that stays in Slurm's queue is a machine that waits: it is cancelled when unwanted."""
+    """A job in Slurm's queue is a waiting machine: it is cancelled when no longer wanted."""
 
     class Holding(Programs):
         def call(self, argv: Any, text: str) -> subprocess.CompletedProcess[str]:
@@ -277,7 +277,7 @@ def test_what_slurm_holds_is_no_end(state: str) -> None:
 def test_programs_that_are_missing_or_hang_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host without Slurm is a setting to mend; a program that hangs is an unknown outcome."""
+    """A host without Slurm has a setting to fix; a program that hangs is an unknown outcome."""
     with pytest.raises(ProviderRefusedError, match="squeue is not installed here"):
         Programs({"PATH": str(tmp_path)}).run("squeue")
     (tmp_path / "squeue").write_text("#!/bin/sh\nexec sleep 1000\n")
@@ -288,7 +288,7 @@ def test_programs_that_are_missing_or_hang_are_told(
 
 
 def test_a_job_has_of_the_bastions_variables_what_agents_get(tmp_path: Path) -> None:
-    """Its credentials for agents, and where Slurm is; no folder of the bastion's own host."""
+    """It has agents' credentials and the place of Slurm, but no folder of the bastion's host."""
     (tmp_path / "env").symlink_to("/usr/bin/env")
     environ = {
         "PATH": str(tmp_path),
@@ -304,7 +304,7 @@ def test_a_job_has_of_the_bastions_variables_what_agents_get(tmp_path: Path) -> 
 
 
 class Batch:
-    """A batch script that runs."""
+    """A running batch script."""
 
     def __init__(self, folder: Path, start: str, **options: str) -> None:
         self.home = folder / "bastion" / BUCKET / MACHINE.name
@@ -327,14 +327,14 @@ def begin(tmp_path: Path) -> Iterator[Any]:
     yield run
     for each in begun:
         with suppress(ProcessLookupError):
-            os.killpg(each.process.pid, signal.SIGKILL)  # also what an orphan left running
+            os.killpg(each.process.pid, signal.SIGKILL)  # including what an orphan left
         killed(each.process)
         assert each.process.stderr is not None
         each.process.stderr.close()
 
 
 def test_the_folder_of_a_machine_goes_with_its_job(begin: Any) -> None:
-    """The start-up script runs in it, and what it prints is kept as long."""
+    """The start-up script runs in it, and its output is kept as long."""
     batch = begin('echo "in $BASTION_BOOT_DIR"; pwd >here; until [ -e over ]; do sleep 0.01; done')
     until(lambda: (batch.home / "here").exists())
     assert (batch.home / "boot.log").read_text() == f"in {batch.home}\n"
@@ -345,7 +345,7 @@ def test_the_folder_of_a_machine_goes_with_its_job(begin: Any) -> None:
 
 
 def test_the_end_of_its_time_is_noted_ahead(begin: Any) -> None:
-    """Slurm signals the batch script so many seconds before; its agent reads when it will be."""
+    """Slurm signals the batch script in advance; its agent reads the time."""
     batch = begin("touch here; exec sleep 1000", notice="300")
     until(lambda: (batch.home / "here").exists())
     before = int(time.time())
@@ -356,7 +356,7 @@ def test_the_end_of_its_time_is_noted_ahead(begin: Any) -> None:
 
 
 def test_an_orphan_ends_its_job(begin: Any) -> None:
-    """The agent of an orphan signals the batch script, which ends, and all of the job with it."""
+    """The agent of an orphan signals the batch script, which ends with the whole job."""
     batch = begin("touch here; exec sleep 1000")
     until(lambda: (batch.home / "here").exists())
     batch.process.send_signal(signal.SIGUSR2)
@@ -366,7 +366,7 @@ def test_an_orphan_ends_its_job(begin: Any) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a folder away")
 def test_a_folder_of_another_user_is_not_used(begin: Any, tmp_path: Path) -> None:
-    """A user who was first below /tmp could read the credentials of a machine."""
+    """A user with an earlier folder below /tmp could read the credentials of a machine."""
     (tmp_path / "bastion").mkdir()
     os.chown(tmp_path / "bastion", 65534, 65534)
     batch = begin("touch here")

@@ -1,4 +1,4 @@
-"""The ways to machines: which program a user's own machine runs."""
+"""The ways in to machines: which program a user's own machine runs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from quota.amounts import NOTHING
 
 
 def way(provider: str, machine: str = "gpu-7-0", zone: str = "", **options: str) -> WayIn:
-    """The way to one machine, for a user at the host `desk`."""
+    """Return the way in to one machine, for a user at the host `desk`."""
     pool = Pool(name="gpu", provider=provider, resources=NOTHING, max_machines=1, options=options)
     target = Target(machine=machine, zone=zone, hostname="far", address="10.1.2.3")
     return way_in(target, pool, bucket="b1", host_here="desk")
 
 
 def test_a_host_of_ones_own_is_reached_by_openssh() -> None:
-    """The host is named as the pool names it, with the configuration that the pool names."""
+    """The host has the pool's name of it, with the pool's configuration."""
     found = way("ssh", zone="root@gpu1", ssh_config="/etc/hosts.conf")
     assert found.interactive == ("ssh", "-F", "/etc/hosts.conf", "-t", "root@gpu1")
     assert found.running("a b")[-3:] == ("root@gpu1", "--", "a b")
@@ -29,7 +29,7 @@ def test_a_host_of_ones_own_is_reached_by_openssh() -> None:
 
 
 def test_a_local_machine_is_here_or_on_its_bastions_host() -> None:
-    """A local machine of this host needs no way; one of another host is reached by OpenSSH."""
+    """A local machine of this host needs no way in; one of another host is reached by OpenSSH."""
     assert way("local").interactive == ("ssh", "-t", "far")
     pool = Pool(name="gpu", provider="local", resources=NOTHING, max_machines=1)
     target = Target(machine="gpu-7-0", zone="", hostname="desk", address="127.0.0.1")
@@ -39,7 +39,7 @@ def test_a_local_machine_is_here_or_on_its_bastions_host() -> None:
 
 
 def test_googles_machines_are_reached_by_gcloud() -> None:
-    """A VM through the proxy for identities; a host of a slice by its number in the slice."""
+    """A VM is reached through the identity proxy; a host of a slice by its number in the slice."""
     vm = way("gce", zone="us-central1-a", project="lab")
     named = ("bastion-b1-gpu-7-0", "--zone=us-central1-a", "--project=lab")
     assert vm.interactive == ("gcloud", "compute", "ssh", *named, "--tunnel-through-iap")
@@ -53,7 +53,7 @@ def test_googles_machines_are_reached_by_gcloud() -> None:
 
 
 def test_amazons_machines_are_reached_by_the_session_manager() -> None:
-    """An instance is found by its bucket and address; a line for its shell comes whole."""
+    """An instance is found by its bucket and address; a shell line is passed unchanged."""
     found = way("ec2", zone="eu-west-1b")
     (shell, flag, line) = found.interactive
     assert (shell, flag) == ("sh", "-c")
@@ -66,7 +66,7 @@ def test_amazons_machines_are_reached_by_the_session_manager() -> None:
 
 
 def test_a_container_is_entered_through_its_engine() -> None:
-    """A container is named as its provider names it, on the engine that the pool names."""
+    """A container has its provider's name, on the engine of the pool."""
     found = way("docker", host="ssh://gpu1")
     entered = ("docker", "--host", "ssh://gpu1", "exec")
     assert found.interactive == (*entered, "-it", "bastion-b1-gpu-7-0", "/bin/sh")
@@ -74,7 +74,7 @@ def test_a_container_is_entered_through_its_engine() -> None:
 
 
 def test_a_node_of_slurm_is_entered_as_a_step_of_its_job() -> None:
-    """The job is found by the name of its machine; a port goes through the node's own sshd."""
+    """The job is found by the name of its machine; a port is forwarded by the node's own sshd."""
     found = way("slurm", zone="main")
     name = "bastion-b1-gpu-7-0"
     job = f'"$(squeue --noheader --states=running --format=%A --name={name})"'
@@ -85,7 +85,7 @@ def test_a_node_of_slurm_is_entered_as_a_step_of_its_job() -> None:
 
 
 def test_a_pod_is_entered_by_kubectl() -> None:
-    """In the context and namespace of its pool; a port is forwarded by the cluster."""
+    """It uses the context and namespace of its pool; the cluster forwards a port."""
     found = way("kubernetes", context="lab", namespace="ml")
     kubectl = ("kubectl", "--context=lab", "--namespace=ml")
     there = ("--container=machine", "bastion-b1-gpu-7-0", "--", "/bin/sh")
@@ -95,6 +95,6 @@ def test_a_pod_is_entered_by_kubectl() -> None:
 
 
 def test_a_provider_without_a_way_is_named() -> None:
-    """Machines that exist only in memory cannot be reached, and that is said."""
+    """Machines that exist only in memory cannot be reached, and the error says so."""
     with pytest.raises(NotFoundError, match="of provider fake cannot be reached"):
         way("fake")

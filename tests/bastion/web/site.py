@@ -1,4 +1,4 @@
-"""A site over a bucket in memory, asked in this process."""
+"""A site over a bucket in memory, served in this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = "http://127.0.0.1"
 
 
 def busy_store(*, machines: int = 4, running: int = 6, queued: int = 120) -> MemoryStore:
-    """A bucket in memory with some jobs."""
+    """Return a bucket in memory with some jobs."""
     clock = VirtualClock(wall=NOW)
     store = MemoryStore(clock.wall)
     write_bucket(store, busy_root(machines=machines, running=running, queued=queued))
@@ -33,7 +33,7 @@ def busy_store(*, machines: int = 4, running: int = 6, queued: int = 120) -> Mem
 
 
 def asked_here(store: ObjectStore, clock: Clock) -> Ask:
-    """Ask the record of `store` in this process, as the program that asks it does."""
+    """Query the record of `store` in this process, like the program that does so."""
     tables = KeptTables(Record(store), clock)
 
     def ask(since: float, until: float, parts: int) -> Summary:
@@ -51,7 +51,7 @@ def site(
     record: RecordReader | None = None,
     **settings: Any,
 ) -> Iterator[TestClient]:
-    """A client of the site over `store`; it follows no redirect."""
+    """Provide a client of the site over `store`; it follows no redirect."""
     clock = clock or VirtualClock(wall=NOW)
     told = WebSettings(root_url="memory:", **settings)
     record = record or RecordReader(asked_here(store, clock), clock, wait_s=60.0)

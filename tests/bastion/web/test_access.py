@@ -1,4 +1,4 @@
-"""Who may read the pages."""
+"""Who can read the pages."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def test_others_reach_the_pages_only_with_a_secret(host: str) -> None:
 
 @pytest.mark.parametrize("proxy", ["10.0.0", "10.0.0.0/8", "proxy.example", ""])
 def test_a_proxy_that_is_no_address_is_refused(proxy: str) -> None:
-    """It would match no request, and every one would be forbidden."""
+    """It would match no request, and every request would be forbidden."""
     with pytest.raises(SpecError, match=f"proxy: '{proxy}' is no IP address"):
         WebSettings(root_url="memory:", user_header="X-User", proxies=(proxy,))
     WebSettings(root_url="memory:", user_header="X-User", proxies=("10.0.0.5", "fd00::5"))
 
 
 def test_a_proxy_that_names_no_user_is_refused() -> None:
-    """Without the header its address means nothing, and the pages would be open to everyone."""
+    """Without the header its address means nothing, and the pages would be open."""
     with pytest.raises(SpecError, match=r"proxy: 10\.0\.0\.5 without user_header"):
         WebSettings(root_url="memory:", proxies=("10.0.0.5",))
 
 
 def test_a_token_opens_every_page_and_leaves_the_address() -> None:
-    """It is taken from the address once, kept in a cookie, or carried as a bearer's."""
+    """It is taken from the address once, kept in a cookie, or sent as a bearer token."""
     with site(busy_store(), token=TOKEN) as client:
         refused = client.get("/")
         wrong = client.get("/?token=wrong")
@@ -60,7 +60,7 @@ def test_a_redirect_never_leaves_the_server() -> None:
 
 
 def test_the_user_header_of_the_proxy_alone_is_believed() -> None:
-    """From the proxy it names the user; from another address it is refused, and so is none."""
+    """From the proxy it names the user; from another address, or missing, it is refused."""
     named = {"x-forwarded-user": "ada"}
     with site(busy_store(), user_header="X-Forwarded-User") as client:
         known, none = client.get("/", headers=named), client.get("/")
@@ -74,14 +74,14 @@ def test_the_user_header_of_the_proxy_alone_is_believed() -> None:
 
 
 def test_no_header_is_believed_without_the_setting() -> None:
-    """A header that names a user means nothing where no proxy is configured."""
+    """A header with a user has no effect if no proxy is configured."""
     with site(busy_store()) as client:
         assert "you are" not in client.get("/", headers={"x-forwarded-user": "ada"}).text
 
 
 @pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example", "localhost.evil", ""])
 def test_a_foreign_name_of_this_machine_is_refused(name: str) -> None:
-    """A page elsewhere that points its own name at loopback reads nothing."""
+    """A foreign page whose name points at loopback reads nothing."""
     with site(busy_store()) as client:
         assert client.get("/", headers={"host": name}).status_code == 421
         assert client.get("/", headers={"host": "localhost:8420"}).status_code == 200
@@ -89,7 +89,7 @@ def test_a_foreign_name_of_this_machine_is_refused(name: str) -> None:
 
 
 def test_pages_answer_reading_alone() -> None:
-    """No method changes anything: all but GET and the comparison of a quota file are refused."""
+    """All methods but GET and the comparison of a quota file are refused."""
     with site(busy_store()) as client:
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             assert client.request(method, "/").status_code == 405

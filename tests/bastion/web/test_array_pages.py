@@ -1,4 +1,4 @@
-"""An array on the pages: its tasks by state, and as many of them as there are."""
+"""An array on the pages: its tasks by state, for any number of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAITING = Indices.of(range(701, 1000))
 
 
 def _store() -> MemoryStore:
-    """A bucket in which one task of an array runs, many have failed and more wait."""
+    """Return a bucket where one task of an array runs, many have failed and more wait."""
     store = busy_store()
     found = store.read(layout.view("queue"))
     assert found is not None
@@ -71,7 +71,7 @@ def test_the_page_of_an_array_leads_to_its_tasks_and_those_that_failed_come_firs
 
 
 def test_an_array_is_found_in_each_state_that_a_task_of_it_is_in() -> None:
-    """The number of queued tasks leads to the array that has them, though another of it runs."""
+    """The number of queued tasks links to their array, even if another task runs."""
     with site(_store()) as client:
         for state in ("queued", "running"):
             assert f'href="{PAGE}">' in client.get(f"/?state={state}&user=sweeper").text
@@ -79,7 +79,7 @@ def test_an_array_is_found_in_each_state_that_a_task_of_it_is_in() -> None:
 
 
 def test_projects_and_users_count_every_task_that_waits() -> None:
-    """As the shares on the first page do; a task that runs counts once, by its device."""
+    """This matches the shares on the first page; a running task counts once."""
     store = _store()
     write_history(store, busy_root(machines=4, running=6, queued=120), days=1, a_day=24)
     found = store.read(layout.view("queue"))

@@ -1,4 +1,4 @@
-"""The attempts of a job that has no final record yet."""
+"""The attempts of a job without a final record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _events(*happened: tuple[float, str, str]) -> tuple[EventView, ...]:
 
 
 def test_attempts_are_told_from_the_events_and_the_row() -> None:
-    """Each start has its end and its machine; the one that runs now comes from the row."""
+    """Each start has its end and its machine; the running one comes from the row."""
     events = _events(
         (1.0, "submitted", "by ada"),
         (2.0, "starting", "attempt 1 on m-1-0"),
@@ -60,7 +60,7 @@ def test_attempts_are_told_from_the_events_and_the_row() -> None:
 
 
 def test_a_job_that_never_started_has_no_attempt() -> None:
-    """Waiting, being held and being released are none."""
+    """Waiting, holds and releases are no attempts."""
     events = _events((1.0, "submitted", ""), (2.0, "held", ""), (3.0, "queued", ""))
     job = JobView(
         id=JOB, name="t", project="p", user="u", launch=JOB, state="queued", phase="queued"
@@ -69,7 +69,7 @@ def test_a_job_that_never_started_has_no_attempt() -> None:
 
 
 def test_an_elastic_job_tells_how_many_replicas_each_attempt_had() -> None:
-    """What it has now and may have, what an earlier attempt had, and how that one ended."""
+    """It has the current and possible number, earlier numbers, and how attempts ended."""
     root = busy_root(machines=4, running=6, queued=2)
     name, job = next(iter(root.jobs.items()))
     assert job.attempt is not None

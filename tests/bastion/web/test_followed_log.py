@@ -1,4 +1,4 @@
-"""A followed log over HTTP: each event says where to read on, and a browser that returns does."""
+"""A followed log over HTTP: each event has the next offset, which a browser sends back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIVE = f"/jobs/vision/{JOB}/log/live?attempt=1"
 
 
 def _store(*pieces: bytes) -> MemoryStore:
-    """A job that has ended, with a log of some segments."""
+    """Return a job that has ended, with a log of some segments."""
     store = busy_store()
     result = Result(
         id=JOB,
@@ -40,7 +40,7 @@ def _store(*pieces: bytes) -> MemoryStore:
 
 
 def _events(text: str) -> list[tuple[str, str, str]]:
-    """The events of an answer: name, id and data."""
+    """Return the events of an answer: name, id and data."""
     found = []
     for block in text.replace("\r\n", "\n").split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
@@ -50,7 +50,7 @@ def _events(text: str) -> list[tuple[str, str, str]]:
 
 
 def test_every_event_has_the_offset_to_read_on_from() -> None:
-    """A browser sends the last id back; what it has shown is not sent again, the rest is."""
+    """A browser sends the last id back; only newer output is sent."""
     with site(_store(b"one\ntwo\nthr", b"ee\nfour\n")) as client:
         first = _events(client.get(f"{LIVE}&at=0").text)
         again = _events(client.get(f"{LIVE}&at=0", headers={"last-event-id": first[0][1]}).text)
@@ -65,7 +65,7 @@ def test_every_event_has_the_offset_to_read_on_from() -> None:
 
 
 def test_a_job_that_has_ended_is_found_by_its_name_as_on_the_command_line() -> None:
-    """The field at the top leads to it, unless an active job fits what was asked for."""
+    """The search field leads to it, unless an active job matches."""
     with site(_store()) as client:
         for text in ("past", JOB, "past-01"):
             assert client.get(f"/find?name={text}").headers["location"] == f"/jobs/vision/{JOB}"

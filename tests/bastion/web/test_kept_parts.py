@@ -1,4 +1,4 @@
-"""Parts of pages are made once for many readers, and never shown when they are no longer true."""
+"""Parts of pages are made once for many readers, and never shown when outdated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _stay(machine: str, job: str = "train-1") -> Stay:
 
 
 def test_a_part_is_made_once_while_it_is_kept() -> None:
-    """The same is not made twice; of many the last ones are kept; and it is not escaped again."""
+    """A part is not made twice; the last of many are kept; and it is not escaped again."""
     parts, made = KeptParts(), []
 
     def of(name: str) -> str:
@@ -49,7 +49,7 @@ def test_a_part_is_made_once_while_it_is_kept() -> None:
 
 
 def test_bars_are_drawn_of_the_machines_that_are_shown() -> None:
-    """Of 400 machines a page draws 50, and its bars are those of its own part."""
+    """Of 400 machines a page shows 50, and its bars are those of its own part."""
     stays = tuple(_stay(f"m{n}") for n in range(400))
     known = Known(summary=Summary(since=DAY.since, until=DAY.until, step_s=1.0, stays=stays))
 
@@ -67,7 +67,7 @@ def test_bars_are_drawn_of_the_machines_that_are_shown() -> None:
 
 
 def test_the_timeline_shows_what_the_record_said_last() -> None:
-    """A new answer about the same period, another period and another search are drawn anew."""
+    """A new answer, another period and another search are drawn again."""
     answers = {"job": "train-1"}
     clock = VirtualClock(wall=NOW)
 
@@ -93,7 +93,7 @@ def test_the_timeline_shows_what_the_record_said_last() -> None:
 
 
 def test_machines_are_those_that_were_published_last() -> None:
-    """The table changes with what the bastion publishes, and with what is asked for."""
+    """The table changes with the published data, and with the request."""
     store, clock = busy_store(machines=2), VirtualClock(wall=NOW)
     with site(store, clock=clock) as client:
         one = client.get("/machines?search=west-1").text

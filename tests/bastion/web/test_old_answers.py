@@ -1,4 +1,4 @@
-"""What the record said some minutes ago is shown at once, said to be old, and then renewed."""
+"""A cached answer of the record is shown immediately, marked as old, and then renewed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _chart(page: str) -> str:
 
 
 def test_an_old_answer_is_told_with_its_age_until_there_is_a_new_one() -> None:
-    """Sums of ten minutes ago are not passed off as those of now; their chart goes with them."""
+    """Sums of ten minutes ago are not presented as current; this includes their chart."""
     store, clock, may_answer = busy_store(), VirtualClock(wall=NOW), Event()
     write_history(store, busy_root(machines=4, running=6, queued=120), days=1, a_day=24)
     answer = asked_here(store, clock)

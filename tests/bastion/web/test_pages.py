@@ -1,4 +1,4 @@
-"""Pages show what the bucket has, escaped, in parts, and say what they cannot show."""
+"""Pages show the bucket's contents, escaped, in parts, and say what they cannot show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOUR = 3600.0
 
 
 def test_the_first_page_shows_machines_shares_and_the_queue() -> None:
-    """Every machine, every project and the first jobs are on it, each with a link."""
+    """It has every machine, every project and the first jobs, each with a link."""
     with site(busy_store()) as client:
         text = client.get("/").text
     assert "h100-west-3-0" in text
@@ -44,7 +44,7 @@ def test_the_first_page_shows_machines_shares_and_the_queue() -> None:
 
 
 def test_the_first_page_tells_what_is_used_of_budgets() -> None:
-    """What was used beyond the budget is told, and the bar is full."""
+    """Usage beyond the budget is shown, with a full bar."""
     store = busy_store()
     lab = {"period": "month", "renewed_at": NOW + 3 * 86_400, "hours": {"h100": 5000}}
     with site(store) as client:
@@ -100,7 +100,7 @@ def encode_view(view: dict[str, Any], **fields: object) -> bytes:
 
 
 def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
-    """The address says which part, project, user, state and text; no filter fits nothing else."""
+    """The address has part, project, user, state and text; filters match nothing else."""
     with site(busy_store()) as client:
         second = client.get("/?page=2").text
         found = client.get("/?search=train-0000000077").text
@@ -115,7 +115,7 @@ def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
 
 
 def test_running_and_queued_jobs_have_a_tab_each() -> None:
-    """A tab tells how many fit the filters, keeps them, and shows those alone."""
+    """A tab shows how many match the filters, keeps them, and shows only those."""
     with site(busy_store()) as client:
         queued = client.get("/?show=queued").text.replace("\N{EN DASH}", "-")
         running = client.get("/?show=running&user=ada").text.replace("\N{EN DASH}", "-")
@@ -131,7 +131,7 @@ def test_running_and_queued_jobs_have_a_tab_each() -> None:
 
 
 def test_ages_go_on_while_no_row_changes() -> None:
-    """A quiet bucket renews its status alone; what waits is not younger for that."""
+    """A quiet bucket only renews its status; waiting jobs still get older."""
     root = busy_root(machines=4, running=6, queued=20)
     store = MemoryStore(lambda: NOW + HOUR)
     write_bucket(store, root)
@@ -172,7 +172,7 @@ def test_a_machine_with_many_jobs_names_some_and_leads_to_all() -> None:
 
 
 def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
-    """State, reason, machines, command, rerun command and the end of its log are on it."""
+    """It has state, reason, machines, command, rerun command and the end of its log."""
     store = busy_store()
     process = Process(["python3", "train.py", MARKUP], resources=Resources(h100=1))
     jobs = (Job(name="train", processes=(process,)),)
@@ -210,7 +210,7 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
 
 
 def test_the_page_of_a_job_tells_since_when_it_is_in_the_queue() -> None:
-    """A job that waited for another was in no queue before; one that never waited tells it once."""
+    """A job that waited for another was in no queue before; otherwise the time is shown once."""
     store = busy_store()
     for queued_at, number in ((NOW + 60, 1), (NOW, 0)):
         waits = queue_row("late-0123456789", submitted_at=NOW, queued_at=queued_at)
@@ -266,7 +266,7 @@ def test_what_a_job_wrote_is_escaped_wherever_it_is_shown() -> None:
     ],
 )
 def test_an_unknown_page_is_not_found(path: str) -> None:
-    """Unknown jobs, jobs of another project and path tricks all answer 404, with a way on."""
+    """Unknown jobs, jobs of another project and path tricks all get 404, with a link."""
     with site(busy_store()) as client:
         answer = client.get(path)
     assert answer.status_code == 404
@@ -274,7 +274,7 @@ def test_an_unknown_page_is_not_found(path: str) -> None:
 
 
 def test_a_bucket_that_is_away_is_told_with_the_age_of_what_is_shown() -> None:
-    """The last good views go on being shown, and the page says for how long nothing was read."""
+    """The last good views remain, and the page says for how long nothing was read."""
     clock, faults = VirtualClock(wall=NOW), list[Fault]()
     store = FaultyStore(busy_store(), lambda *_: faults[0] if faults else None)
     with site(store, clock=clock) as client:
@@ -291,7 +291,7 @@ def test_a_bucket_that_is_away_is_told_with_the_age_of_what_is_shown() -> None:
 
 
 def test_an_empty_bucket_says_so() -> None:
-    """A page over a bucket that no bastion has served is a page, and no error."""
+    """A page over a bucket without a bastion is no error."""
     with site(MemoryStore(lambda: NOW)) as client:
         answer = client.get("/")
     assert answer.status_code == 200
@@ -299,7 +299,7 @@ def test_an_empty_bucket_says_so() -> None:
 
 
 def test_a_spoilt_view_is_named() -> None:
-    """A view that is no JSON, or of a newer schema, is told, and the last good one stays."""
+    """A view that is not JSON, or of a newer schema, is reported; the last good one stays."""
     store, clock = busy_store(), VirtualClock(wall=NOW)
     with site(store, clock=clock) as client:
         client.get("/")
@@ -313,7 +313,7 @@ def test_a_spoilt_view_is_named() -> None:
 def test_an_error_of_the_pages_is_a_page_and_a_line_of_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A view that makes no sense shows no traceback to its reader; the log has it."""
+    """A meaningless view shows no traceback to its reader; the log has it."""
     store = busy_store()
     put(store, layout.view("queue"), b'{"schema": 1, "now": 1, "jobs": [{"no": "id"}]}')
     with site(store) as client:
@@ -328,7 +328,7 @@ def test_an_error_of_the_pages_is_a_page_and_a_line_of_the_log(
 
 
 def test_machines_are_listed_with_their_health_and_idle_time() -> None:
-    """Phase, trouble, jobs, time idle and price of each machine; pools and phases filter."""
+    """It has phase, problems, jobs, idle time and price of each machine, with filters."""
     with site(busy_store(machines=8, running=6)) as client:
         text = client.get("/machines").text
         none = client.get("/machines?pool=other").text
@@ -339,7 +339,7 @@ def test_machines_are_listed_with_their_health_and_idle_time() -> None:
 
 
 def test_a_pool_without_a_price_is_shown_with_its_list_price() -> None:
-    """A published pool that names no price costs what the price list of that day says."""
+    """Without its own price, a published pool costs that day's list price."""
     in_2026 = 1_780_000_000.0
     assert price_of({"instance_type": "p5.48xlarge"}, in_2026) == 55.04
     assert price_of({"instance_type": "p5.48xlarge", "price_per_hour": 40.0}, in_2026) == 40.0
@@ -393,7 +393,7 @@ def test_a_refused_quota_file_is_shown_beside_the_one_in_force() -> None:
 
 
 def test_a_job_is_found_by_its_id_or_else_searched() -> None:
-    """The field at the top leads to the job's own page, or to the jobs that fit."""
+    """The search field leads to the job's own page, or to the matching jobs."""
     with site(busy_store()) as client:
         known = client.get("/find?name=train-0000000000")
         other = client.get("/find?name=lin/../x")
@@ -404,7 +404,7 @@ def test_a_job_is_found_by_its_id_or_else_searched() -> None:
 def test_what_metrics_say_of_the_views_is_made_once_for_each_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A second scrape of the same views counts no job again; new views are told at once."""
+    """A second scrape of the same views counts nothing again; new views are used immediately."""
     store, clock, made = busy_store(), VirtualClock(wall=NOW), []
     count = gauges._jobs
 

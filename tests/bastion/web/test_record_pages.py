@@ -1,4 +1,4 @@
-"""Projects, users and the timeline: sums of the record that are known by hand."""
+"""Projects, users and the timeline: known sums of the record."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _store() -> MemoryStore:
 
 
 def test_a_day_sums_up_what_was_held_within_it() -> None:
-    """An attempt counts with the part of it that lies within; waste, waits and jobs too."""
+    """An attempt counts with the part of it within the day; waste, waits and jobs too."""
     found = summary_of(Record(_store()), since=NOW - 24 * HOUR, until=NOW, parts=24)
     by_project = {each.project: each for each in found.projects}
     vision, audio = by_project["vision"], by_project["audio"]
@@ -120,7 +120,7 @@ def test_a_day_sums_up_what_was_held_within_it() -> None:
 
 
 def test_questions_of_some_seconds_share_one_load_of_the_record() -> None:
-    """Periods within what is loaded read nothing again, until it is old or rows are missing."""
+    """Periods within the loaded data read nothing again, unless it is old or incomplete."""
     clock, store = VirtualClock(wall=NOW), _store()
     counted = FaultyStore(store, lambda *_: None)
     tables = KeptTables(Record(counted), clock)
@@ -147,7 +147,7 @@ def test_questions_of_some_seconds_share_one_load_of_the_record() -> None:
 
 
 def test_projects_and_users_show_the_sums() -> None:
-    """Hours, shares of the whole, waits and waste are on the pages, with a chart as an image."""
+    """The pages have hours, fractions, waits and waste, with a chart as an image."""
     with site(_store()) as client:
         projects = client.get("/projects?days=1").text
         users = client.get("/users?days=1&project=audio").text
@@ -205,7 +205,7 @@ def test_jobs_of_now_count_in_the_row_of_their_device() -> None:
 
 @pytest.mark.parametrize("library", ["lxml", "the standard one"])
 def test_charts_are_drawn_by_whichever_library_of_xml_is_installed(library: str) -> None:
-    """Pygal takes lxml where it is; no script is in the picture either way."""
+    """Pygal uses lxml if it is installed; either way, the picture has no script."""
     from pygal.etree import etree
 
     was_lxml = etree.lxml
@@ -221,7 +221,7 @@ def test_charts_are_drawn_by_whichever_library_of_xml_is_installed(library: str)
 
 
 def test_the_users_of_a_project_have_a_chart_of_their_own() -> None:
-    """Chart and table show the same rows; a project that used nothing has no chart."""
+    """Chart and table have the same rows; a project without usage has no chart."""
     with site(_store()) as client:
         users = client.get("/users?days=1&project=audio").text
         chart = re.search(r'<img class="chart" src="([^"]*)"', users)
@@ -235,7 +235,7 @@ def test_the_users_of_a_project_have_a_chart_of_their_own() -> None:
 
 
 def test_a_job_tells_its_device_hours_and_its_cost() -> None:
-    """Sums of its attempts in the log, each beside its attempt, and what runs now with them."""
+    """Each attempt in the log has its sum, including the running one."""
     store = busy_store(machines=4, running=6, queued=2)
     job = "train-0000000000"
     before = _ended(
@@ -282,7 +282,7 @@ def test_the_timeline_shows_which_job_was_where_and_zooms_by_links() -> None:
 
 
 def test_failures_tell_what_failed_why_and_whose_it_is() -> None:
-    """The newest first, with the way to the log; the filters are kept in every address."""
+    """The newest come first, with a link to the log; every address keeps the filters."""
     store = _store()
     retried = _ended("r-1", "lin", NOW - 3 * HOUR, NOW - HOUR / 2, outcome="lost", text="gone <b>")
     never = _ended("q-1", "ada", NOW - 9 * HOUR, NOW - 5 * HOUR, outcome="failed", text="no disk")
@@ -315,7 +315,7 @@ def test_failures_tell_what_failed_why_and_whose_it_is() -> None:
 
 
 def test_a_day_without_a_failure_says_so() -> None:
-    """So does a record that cannot be read, which is not the same."""
+    """A record that cannot be read has another message."""
     clock = VirtualClock(wall=NOW)
 
     def broken(since: float, until: float, parts: int) -> Summary:
@@ -337,7 +337,7 @@ def test_a_day_without_a_failure_says_so() -> None:
 
 
 def test_a_sweep_that_fails_hides_no_other_failure() -> None:
-    """The newest of each project are listed, and how many are left out is told."""
+    """The newest of each project are listed, with the number of the others."""
     store = _store()
     tasks = [
         replace(
@@ -362,7 +362,7 @@ def test_a_sweep_that_fails_hides_no_other_failure() -> None:
 
 
 def test_any_period_in_an_address_is_a_page() -> None:
-    """Periods at the ends of the calendar are cut to it, and so are those that links lead to."""
+    """Periods beyond the calendar are cut to it, and so are those of links."""
     queries = (
         "from=0001-01-01T00:00:00&to=0001-01-01T01:00",
         "from=0001-01-01T00:00:00%2B14:00&to=9999-12-31T23:59-14:00",
@@ -381,7 +381,7 @@ def test_any_period_in_an_address_is_a_page() -> None:
 
 
 def test_attempts_that_overlap_stand_below_each_other() -> None:
-    """Two jobs that share a machine have a bar each; one that follows takes a row that is free."""
+    """Two jobs that share a machine have a bar each; a later one uses a free row."""
     stays = [
         Stay(
             machine="m1",
@@ -415,7 +415,7 @@ def test_attempts_that_overlap_stand_below_each_other() -> None:
     ],
 )
 def test_ticks_stand_at_round_moments(length: float, texts: list[str]) -> None:
-    """A week has each of its midnights, a day its round hours, each where it belongs."""
+    """A week has each midnight, a day its full hours, in the right places."""
     until = datetime(2026, 11, 19, 18, 6, 0, tzinfo=UTC).timestamp()
     ticks = ticks_of(until - length, until)
     shown = [tick.text for tick in ticks]
@@ -430,7 +430,7 @@ def test_ticks_stand_at_round_moments(length: float, texts: list[str]) -> None:
 
 
 def test_the_period_that_is_shown_is_marked() -> None:
-    """One span of the menu is the current one; none is where the address names a period."""
+    """One span of the menu is current; none is if the address names a period."""
     with site(_store()) as client:
         week = client.get("/timeline?span=7d").text
         own = client.get("/timeline?from=2026-11-18&to=2026-11-19").text
@@ -439,7 +439,7 @@ def test_the_period_that_is_shown_is_marked() -> None:
 
 
 def test_bars_that_are_left_out_are_told_on_the_timeline_alone() -> None:
-    """Sums leave nothing out, so their pages do not say so."""
+    """Sums omit nothing, so their pages have no such message."""
 
     def ask(since: float, until: float, parts: int) -> Summary:
         return Summary(since=since, until=until, step_s=(until - since) / parts, left_out=1500)
@@ -451,7 +451,7 @@ def test_bars_that_are_left_out_are_told_on_the_timeline_alone() -> None:
 
 
 def test_names_in_the_record_are_escaped_in_pages_and_charts() -> None:
-    """A user or job full of markup is text in the table, the bars and the chart."""
+    """A user or job name full of markup is text in the table, the bars and the chart."""
     evil = "<script>alert(1)</script>"
     event = _ended(evil, "ada", NOW - 2 * HOUR, NOW - HOUR)
     record = event.record
@@ -474,7 +474,7 @@ def test_names_in_the_record_are_escaped_in_pages_and_charts() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() -> None:
-    """One question is asked once a minute; a failure shows the old answer."""
+    """One query runs once per minute; a failure shows the old answer."""
     clock, asked = VirtualClock(wall=NOW), []
     is_over = Event()
 
@@ -507,7 +507,7 @@ def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() ->
 def test_the_record_is_asked_by_a_program_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One program answers question after question, another goes on, and both leave no file."""
+    """One program answers query after query, another continues, and both leave no file."""
     (files := tmp_path / "files").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(files))
     store = LocalStore(tmp_path / "bucket", makes_root=True)
@@ -530,7 +530,7 @@ def test_the_record_is_asked_by_a_program_of_its_own(
 
 
 def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:
-    """A URL that is none, a program that cannot be run, one that ends, and one that talks."""
+    """An invalid URL, a program that cannot run, one that ends, and one that prints too much."""
     wrong = RecordChild("nothing://x", SystemClock())
     with pytest.raises(BastionError, match="nothing://"):
         wrong.ask(0.0, 1.0, 1)
@@ -551,7 +551,7 @@ def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:
 def test_the_program_ends_without_questions_or_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a question for a while it ends by itself, and when its pages have gone."""
+    """Without a query for a while, or without its pages, it ends on its own."""
     read, write = os.pipe()
     with os.fdopen(read) as silent:
         monkeypatch.setattr(sys, "stdin", silent)
@@ -563,7 +563,7 @@ def test_the_program_ends_without_questions_or_pages(
 
 
 def test_a_server_that_ends_does_not_wait_for_the_record() -> None:
-    """The program that asks is killed; nothing is asked after that."""
+    """The querying program is killed; no later query is sent."""
     closing = RecordChild(
         "file:///x", SystemClock(), ["/bin/sh", "-c", "read question; exec sleep 1000"]
     )
@@ -579,7 +579,7 @@ def test_a_server_that_ends_does_not_wait_for_the_record() -> None:
 
 
 def test_a_page_does_not_wait_for_the_record() -> None:
-    """It is sent at once and says that the record is read; asked for again, it has the answer."""
+    """It is sent immediately and says that the record is being read; later it has the answer."""
     may_answer = Event()
     clock, store = VirtualClock(wall=NOW), _store()
     answer = asked_here(store, clock)
@@ -609,7 +609,7 @@ def test_a_page_does_not_wait_for_the_record() -> None:
 
 
 def test_readers_who_zoom_on_do_not_wait_for_what_they_have_left() -> None:
-    """The period that was wanted last is answered first, and a crowd of them is bounded."""
+    """The latest period is answered first, and their number is bounded."""
     begun, may_answer, asked = Event(), Event(), []
 
     def ask(since: float, until: float, parts: int) -> Summary:

@@ -1,4 +1,4 @@
-"""What machines and jobs use, on the pages: sums that are known by hand, and what is spoilt."""
+"""The usage of machines and jobs on the pages: known sums, and damaged data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MARKUP = "<script>alert(1)</script>"
 
 
 def use_of(*used: float | None, foreign: tuple[ForeignProcess, ...] = ()) -> MachineUse:
-    """The first machine, with the use of its first devices."""
+    """Return the first machine, with the use of its first devices."""
     return MachineUse(
         machine=MACHINE,
         devices=tuple(DeviceUse(index=n, used=each) for n, each in enumerate(used)),
@@ -58,14 +58,14 @@ def use_of(*used: float | None, foreign: tuple[ForeignProcess, ...] = ()) -> Mac
 
 
 def store_with(use: MachineUse) -> MemoryStore:
-    """A busy bucket whose first machine tells this."""
+    """Return a busy bucket whose first machine reports this."""
     store = busy_store()
     store.create(layout.machine_use(MACHINE), encode(use))
     return store
 
 
 def segment(first: int, **columns: Any) -> UsageSegment:
-    """Four samples of two devices."""
+    """Return four samples of two devices."""
     made = UsageSegment(
         at=tuple(range(first, first + 40, 10)),
         used={"0": (100, 100, 0, 0), "1": (50, 50, 50, -1)},
@@ -79,7 +79,7 @@ def segment(first: int, **columns: Any) -> UsageSegment:
 
 
 def test_devices_show_how_much_they_are_used() -> None:
-    """On the map by height and in words, as a mean of held ones; unknown use is no zero."""
+    """The map shows height and words, as a mean of held devices; unknown use is not zero."""
     with site(store_with(use_of(0.75, 0.25, 0.9))) as client:
         now = client.get("/").text
         machines = client.get("/machines").text
@@ -94,7 +94,7 @@ def test_devices_show_how_much_they_are_used() -> None:
 
 
 def test_foreign_processes_are_named() -> None:
-    """Name, pid, user, devices and memory; markup in them is text."""
+    """It has name, pid, user, devices and memory; markup in them is text."""
     eve = ForeignProcess(pid=77, name=MARKUP, user="eve", devices=(6, 7), memory_bytes=3 * GIB)
     with site(store_with(use_of(0.5, foreign=(eve,)))) as client:
         for path in ("/", "/machines"):
@@ -105,7 +105,7 @@ def test_foreign_processes_are_named() -> None:
 
 
 def test_a_use_that_is_old_is_not_shown() -> None:
-    """Three minutes after an agent's last word nothing is said of its machine."""
+    """Three minutes after an agent's last report, nothing is shown of its machine."""
     clock = VirtualClock(wall=NOW - 200.0)
     written = MemoryStore(clock.wall)
     source = store_with(use_of(0.75, 0.25))
@@ -118,7 +118,7 @@ def test_a_use_that_is_old_is_not_shown() -> None:
 
 
 def test_the_page_of_a_job_sums_its_samples() -> None:
-    """Mean, median, most and idle of its devices, by device; cores and memory of its processes."""
+    """Mean, median, maximum and idle, by device; CPUs and memory of its processes."""
     store = store_with(use_of(0.75, 0.25))
     for number in range(2):
         key = layout.usage_segment(SAMPLES, number)
@@ -139,7 +139,7 @@ def test_the_page_of_a_job_sums_its_samples() -> None:
 
 @pytest.mark.parametrize("what", ["devices", "device-memory", "cores", "memory", "traffic"])
 def test_a_chart_is_a_picture_that_runs_nothing(what: str) -> None:
-    """It is SVG without a script, on the page with words in its place, and draws each series."""
+    """It is SVG without a script, with a text alternative, and draws each series."""
     store = busy_store()
     store.create(layout.usage_segment(SAMPLES, 0), packed(segment(1000)))
     with site(store) as client:
@@ -156,7 +156,7 @@ def test_a_chart_is_a_picture_that_runs_nothing(what: str) -> None:
 
 
 def test_samples_stand_at_their_times_however_close_they_are() -> None:
-    """Samples are closer together at the beginning of a run; the axis is one of time."""
+    """Samples are denser at the beginning of a run; the axis is linear in time."""
     store = busy_store()
     at = (1000, 1010, 1020, 1120)
     store.create(layout.usage_segment(SAMPLES, 0), packed(segment(1000, at=at)))
@@ -171,7 +171,7 @@ def test_samples_stand_at_their_times_however_close_they_are() -> None:
 
 
 def test_a_clock_that_jumped_leaves_a_chart() -> None:
-    """A time beyond any calendar makes neither an error nor a million marks."""
+    """A time beyond any calendar causes neither an error nor a million marks."""
     store = busy_store()
     at = (0, 5, 10, 10**15)
     store.create(layout.usage_segment(SAMPLES, 0), packed(segment(1000, at=at)))
@@ -180,7 +180,7 @@ def test_a_clock_that_jumped_leaves_a_chart() -> None:
 
 
 def test_samples_that_cannot_be_read_leave_the_others() -> None:
-    """Nonsense, another's bytes, a bomb, clocks that jump and numbers beyond all measure."""
+    """Garbage, foreign bytes, a bomb, jumping clocks and huge numbers are left out."""
     store = busy_store()
     bomb = gzip.compress(b" " * (8 << 20))
     strange = segment(1000, at=(10**15, 0, 5, 1), cores=(1e300, -1.0, 2.0, 2.0))
@@ -200,7 +200,7 @@ def test_samples_that_cannot_be_read_leave_the_others() -> None:
 
 
 def test_a_long_run_is_drawn_by_a_bounded_number_of_points() -> None:
-    """The newest samples of thousands of segments, thinned; the page says that it is a part."""
+    """The newest samples of thousands of segments are thinned; the page says so."""
     store = busy_store()
     for number in range(300):
         data = packed(segment(1000 + 40 * number))
@@ -223,7 +223,7 @@ def test_a_long_run_is_drawn_by_a_bounded_number_of_points() -> None:
 
 
 def test_what_is_not_there_is_not_drawn() -> None:
-    """Unknown charts, jobs and hosts answer 404; a page without samples says when they come."""
+    """Unknown charts, jobs and hosts get 404; a page without samples says when they appear."""
     with site(busy_store()) as client:
         assert client.get(f"{PAGE}/use/devices.svg").status_code == 404
         assert client.get(f"{PAGE}/use/nothing.svg").status_code == 404
@@ -234,7 +234,7 @@ def test_what_is_not_there_is_not_drawn() -> None:
 
 
 def test_a_bucket_without_samples_in_reach_is_still_a_page() -> None:
-    """What cannot be listed now is said where it would be; the rest of the page is whole."""
+    """What cannot be listed now has a message; the rest of the page is complete."""
 
     class Away(Wrapped):
         def list(
@@ -251,7 +251,7 @@ def test_a_bucket_without_samples_in_reach_is_still_a_page() -> None:
 
 
 def test_a_change_of_use_is_a_change_of_the_page() -> None:
-    """Open pages are told by the version, which changes with what machines tell."""
+    """Open pages see it by the version, which changes with machines' reports."""
     clock, store = VirtualClock(wall=NOW), store_with(use_of(0.75, 0.25))
     with site(store, clock=clock) as client:
         before = client.get("/").text
@@ -265,7 +265,7 @@ def test_a_change_of_use_is_a_change_of_the_page() -> None:
 
 
 def test_a_job_without_devices_has_no_columns_for_them() -> None:
-    """Cores and memory alone are shown, and idle devices are not explained."""
+    """Only CPUs and memory are shown, and idle devices are not explained."""
     store = busy_store()
     store.create(
         layout.usage_segment(SAMPLES, 0), packed(segment(1000, used={}, device_memory_mib={}))

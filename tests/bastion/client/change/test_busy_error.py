@@ -1,4 +1,4 @@
-"""A launch that may not wait, refused: what the caller has in hand."""
+"""A refused launch that must not wait: what the caller gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORTS = (
 
 
 def test_the_error_has_every_machine_as_data_and_as_a_table() -> None:
-    """It is a refusal like others, and tells what would have helped."""
+    """It is a refusal like others, and says what would have helped."""
     client, _, _, bastion = client_of()
     bastion.refusals, bastion.machines = ["a-1: short by 5 h100"], REPORTS
     with pytest.raises(RefusedError) as caught:
@@ -35,6 +35,6 @@ def test_the_error_has_every_machine_as_data_and_as_a_table() -> None:
 
 
 def test_several_jobs_are_told_apart() -> None:
-    """Where a launch has several jobs, each line names its own."""
+    """If a launch has several jobs, each line names its own."""
     other = MachineReport(job="b-1", machine="gpu-1-0", asked=ASKED, fits=1)
     assert BusyError("no", (*REPORTS, other)).output[0].split()[:2] == ["JOB", "MACHINE"]

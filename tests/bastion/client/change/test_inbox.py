@@ -1,4 +1,4 @@
-"""One request and its answer, on a store that fails."""
+"""One request and its answer, on a failing store."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ BODY = JobsRequest(targets=("train-0123456789",))
 
 
 def inbox_with(faults: Iterator[Fault | None]) -> tuple[MemoryStore, Clock, Inbox]:
-    """An inbox on a store whose creates fail as `faults` say, in turn."""
+    """Return an inbox on a store whose creates fail as `faults` say, in turn."""
     store, clock = world()
     faulty = FaultyStore(store, lambda op, key: next(faults, None) if op == "create" else None)
     return store, clock, inbox_on(faulty, clock)
 
 
 def inbox_on(store: ObjectStore, clock: Clock, *, has_answered: bool = False) -> Inbox:
-    """An inbox on `store`; `has_answered` before, or never yet."""
+    """Return an inbox on `store` that answered before, or never did."""
     outage = Outage(clock, say=lambda _: None)
     outage.has_answered = has_answered
     return Inbox(PatientStore(store, outage, clock), clock, poll_s=0.02, outage=outage)
@@ -44,14 +44,14 @@ def inbox_on(store: ObjectStore, clock: Clock, *, has_answered: bool = False) ->
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_create_in_doubt_is_tried_again_and_lands_once(fault: Fault) -> None:
-    """Whether the lost write landed or not, one request with our bytes lies in the inbox."""
+    """Whether the lost write landed or not, the inbox has one request with our bytes."""
     store, _, inbox = inbox_with(iter((fault,)))
     inbox.post(ASKED, BODY)
     assert [entry.key for entry in store.list("inbox/")] == [ASKED.key]
 
 
 def test_a_request_absorbed_while_in_doubt_is_not_an_error() -> None:
-    """The bastion may take a request before its sender knows that it landed."""
+    """The bastion may accept a request before its sender knows that it landed."""
     store, clock, inbox = inbox_with(iter((Fault.AFTER,)))
     bastion = ScriptedBastion(store, clock)
     inbox.post(ASKED, BODY)
@@ -60,7 +60,7 @@ def test_a_request_absorbed_while_in_doubt_is_not_an_error() -> None:
 
 
 def test_a_storm_of_a_minute_loses_no_request() -> None:
-    """A store that answers nothing for a minute only makes the submission longer."""
+    """A store that does not answer for a minute only delays the submission."""
     store, clock = world()
     until = clock.monotonic() + 60
     faulty = FaultyStore(store, lambda *_: Fault.BEFORE if clock.monotonic() < until else None)
@@ -79,7 +79,7 @@ def test_an_endless_doubt_is_told() -> None:
 
 
 def test_a_doubtful_launch_names_the_command_that_tells() -> None:
-    """It says what shows the job; with a key, that submitting again makes no second one."""
+    """The message says how to see the job; with a key, a second submission makes no second one."""
     _, _, inbox = inbox_with(iter([Fault.BEFORE] * 999))
     asked = replace(ASKED, verb="launch")
     job = Job(name="main", processes=(Process(["true"]),))
@@ -95,7 +95,7 @@ def test_a_doubtful_launch_names_the_command_that_tells() -> None:
 
 @pytest.mark.parametrize("failure", [StoreError("away"), StoreRefusedError("forbidden")])
 def test_a_launch_that_may_stand_is_never_called_failed(failure: StoreError) -> None:
-    """After a try that may have landed, whatever the store says then leaves it in doubt."""
+    """After a try that may have landed, any answer of the store leaves it in doubt."""
 
     class Leaving(MemoryStore):
         is_left = False
@@ -115,7 +115,7 @@ def test_a_launch_that_may_stand_is_never_called_failed(failure: StoreError) -> 
 
 
 def test_a_conflict_that_cannot_be_read_back_is_a_doubt() -> None:
-    """Where our own request may be what stands, an outage then is no failure of the request."""
+    """If our own request may be there, an outage is not a failure of the request."""
     store, clock = world()
     store.create(ASKED.key, encode(BODY))
     faulty = FaultyStore(store, lambda op, _: Fault.BEFORE if op == "read" else None)
@@ -138,7 +138,7 @@ class Refusing(MemoryStore):
 
 
 def test_a_store_that_refuses_from_the_first_is_asked_once() -> None:
-    """Wrong credentials do not get better by trying again; nothing is in doubt."""
+    """Repeating does not improve wrong credentials; nothing is in doubt."""
     clock = Clock()
     store = Refusing(clock.wall)
     with pytest.raises(StoreRefusedError):
@@ -147,7 +147,7 @@ def test_a_store_that_refuses_from_the_first_is_asked_once() -> None:
 
 
 def test_a_refusal_of_two_seconds_is_outwaited() -> None:
-    """A store that answered before and refuses now is asked again for some seconds."""
+    """A store that answered before and refuses now is retried for some seconds."""
     clock = Clock()
     store = Refusing(clock.wall)
     store.refusals = 3
@@ -158,7 +158,7 @@ def test_a_refusal_of_two_seconds_is_outwaited() -> None:
 
 
 def test_another_request_of_this_name_is_a_conflict() -> None:
-    """Two different requests of one name are told apart by their bytes."""
+    """Two different requests of one name are distinguished by their bytes."""
     _, _, inbox = inbox_with(iter(()))
     inbox.post(ASKED, BODY)
     inbox.post(ASKED, BODY)
@@ -167,7 +167,7 @@ def test_another_request_of_this_name_is_a_conflict() -> None:
 
 
 def test_no_answer_in_time_says_where_the_request_is() -> None:
-    """A time-out says that nothing is lost, and where request and answer lie."""
+    """A timeout says that nothing is lost, and where request and answer are."""
     _, clock, inbox = inbox_with(iter(()))
     inbox.post(ASKED, BODY)
     before = clock.monotonic()
@@ -195,7 +195,7 @@ def test_an_answer_is_found_though_the_store_stutters() -> None:
 
 
 def test_a_refusal_while_waiting_is_no_refusal_of_the_request() -> None:
-    """What was accepted is not called refused because a read of its answer was."""
+    """An accepted request is not called refused because a read of its answer was refused."""
     clock = Clock()
     left = [StoreRefusedError("forbidden")] * 4
 
@@ -216,7 +216,7 @@ def test_a_refusal_while_waiting_is_no_refusal_of_the_request() -> None:
 
 
 def test_a_second_answer_is_looked_for_when_it_is_due() -> None:
-    """A wait learns from the one before: fewer looks, and no later answer."""
+    """A wait learns from the previous one: fewer reads, and no delayed answer."""
     clock, takes_s, looks = Clock(), 0.1, 0
 
     class Slow(MemoryStore):

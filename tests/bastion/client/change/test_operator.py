@@ -9,12 +9,12 @@ from tests.rigs.scripted_bastion import NOW, ScriptedBastion, publish, world
 
 
 def machine(name: str, **fields: object) -> dict[str, object]:
-    """A row of the view of machines."""
+    """Return a row of the view of machines."""
     return {"name": name, "pool": "gpu", "phase": "ready", "draining": True, **fields}
 
 
 def test_a_drain_is_waited_for_until_each_machine_is_empty() -> None:
-    """A view from before the drain tells nothing; then each machine's fate is told as it comes."""
+    """A view from before the drain is ignored; then each machine's result is reported in time."""
     store, clock = world()
     bastion = ScriptedBastion(store, clock)
     views = [

@@ -1,4 +1,4 @@
-"""Whether a bastion is there to answer, said before anything is asked of it."""
+"""Whether a bastion can answer, reported before any request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE = "file:///srv/bastion"
 
 
 def presence_of(store: MemoryStore, clock: Clock) -> tuple[Presence, list[str]]:
-    """The presence at `PLACE`, and what it says."""
+    """Return the presence at `PLACE`, and its messages."""
     said: list[str] = []
     published = Published(store, clock.wall)
     return Presence(published, published, PLACE, clock, say=said.append), said
@@ -37,7 +37,7 @@ def test_a_root_that_no_bastion_ever_served_is_refused_and_left_empty() -> None:
 
 
 def test_nothing_is_told_while_a_bastion_leads() -> None:
-    """A healthy bastion needs no message."""
+    """A healthy bastion causes no message."""
     presence, said = presence_of(*world())
     presence.look()
     assert said == []
@@ -53,7 +53,7 @@ def test_nothing_is_told_while_a_bastion_leads() -> None:
 def test_a_bastion_that_is_away_is_said_before_the_wait(
     fields: dict[str, object], why: str
 ) -> None:
-    """A stop is known at once, silence after a few renewals of the lease; it is said once."""
+    """A stop is known immediately, silence after a few lease renewals; it is reported once."""
     store, clock = world()
     lead(store, now=NOW - 26, **fields)
     presence, said = presence_of(store, clock)
@@ -86,7 +86,7 @@ def test_an_answer_that_takes_long_is_said() -> None:
 
 
 def test_a_bastion_that_dies_while_an_answer_is_awaited_is_said() -> None:
-    """The wait for the answer is explained once it is known that no bastion answers."""
+    """The wait is explained once it is known that no bastion answers."""
     store, clock = world()
     lead(store, now=clock.wall())
     said: list[str] = []
@@ -100,7 +100,7 @@ def test_a_bastion_that_dies_while_an_answer_is_awaited_is_said() -> None:
 
 
 def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
-    """A user who waits for hours learns why nothing moves."""
+    """A user who waits for hours learns why nothing changes."""
     store, clock = world()
     presence, said = presence_of(store, clock)
     for fields in ({}, {"leader": None}, {"leader": None}, {}):
@@ -115,7 +115,7 @@ def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
 
 
 def test_an_interrupted_wait_says_what_becomes_of_the_request() -> None:
-    """Ctrl-C takes nothing back: the request is named, and the job that it may become."""
+    """Ctrl-C cancels nothing: the request is named, and the job that it may become."""
     client, store, clock, bastion = client_of()
     clock.on_sleep.remove(bastion.turn)
 

@@ -16,7 +16,7 @@ DAY_S = 86_400
 
 @given(st.lists(st.floats(min_value=0, max_value=4e9), min_size=2, max_size=30))
 def test_ulids_of_one_process_only_grow(walls: list[float]) -> None:
-    """Whatever the clock does, each ULID of a source is above the one before."""
+    """Whatever the clock does, each ULID of a source is higher than the last."""
     times = iter(walls)
     ulids = Ulids(lambda: next(times))
     made = [ulids.new() for _ in walls]
@@ -31,7 +31,7 @@ def test_a_ulid_says_when_it_was_made(wall: float) -> None:
 
 
 def test_threads_never_get_the_same() -> None:
-    """One client in many threads names every request differently."""
+    """One client in many threads gives every request a different name."""
     ulids = Ulids(lambda: 1.0, lambda bits: 0)
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: ulids.new(), range(2000)))
@@ -39,7 +39,7 @@ def test_threads_never_get_the_same() -> None:
 
 
 def test_a_full_millisecond_moves_on_to_the_next() -> None:
-    """Where no larger random part is left, the time part grows instead of wrapping."""
+    """If there is no larger random part, the time part grows instead of wrapping."""
     ulids = Ulids(lambda: 1.0, lambda bits: (1 << bits) - 1)
     first, second = ulids.new(), ulids.new()
     assert second > first
@@ -49,27 +49,27 @@ def test_a_full_millisecond_moves_on_to_the_next() -> None:
 # Whole seconds: a sum of floats may be rounded up beyond the thirty days.
 @given(st.integers(min_value=10**9, max_value=4 * 10**9), st.integers(0, 30 * DAY_S))
 def test_a_key_stands_for_the_same_name_for_thirty_days(now: int, later_s: int) -> None:
-    """The name a key had first is among those it may have up to thirty days later."""
+    """The first name of a key is among its possible names for up to thirty days."""
     first = next(keyed("ada", "blue", "nightly", turn=0, now=now))
     assert first in list(keyed("ada", "blue", "nightly", turn=0, now=now + later_s))
 
 
 @given(st.floats(min_value=1e9, max_value=4e9))
 def test_a_keyed_name_is_recent_enough_for_the_bastion(now: float) -> None:
-    """The time in a new keyed name is never more than the three days of its window away."""
+    """The time in a new keyed name differs by at most the three days of its window."""
     newest = next(keyed("ada", "blue", "nightly", turn=0, now=now))
     assert 0 <= now - seconds_of(newest) + 0.001 <= KEY_WINDOW_S + 0.002
 
 
 def test_a_key_gives_the_same_job_ids_in_every_window() -> None:
-    """Names of one key differ in time only, so the jobs are called the same."""
+    """Names of one key differ only in time, so the jobs have the same ids."""
     names = list(keyed("ada", "blue", "nightly", turn=0, now=1.7e9))
     assert len(names) == KEY_WINDOWS == len(set(names))
     assert len({job_id("train", name) for name in names}) == 1
 
 
 def test_a_name_depends_on_user_project_key_and_turn() -> None:
-    """Another user, project, key or turn is another name."""
+    """Another user, project, key or turn gives another name."""
     names = {
         next(keyed(user, project, key, turn=turn, now=1.7e9))
         for user in ("ada", "lin")

@@ -1,4 +1,4 @@
-"""What a job kept is brought: whole, checked, and only once."""
+"""Kept output is fetched completely, checked, and only once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kept:
     def __call__(
         self, files: dict[str, bytes], *, attempt: int = 1, replica: int = 0, host: int = 0
     ) -> Path:
-        """Have one host keep `files` besides what it has; its directory."""
+        """Let one host keep `files` in addition; return its directory."""
         folder = self._machines / f"{attempt}-{replica}-{host}"
         for name, data in files.items():
             path = folder / name
@@ -45,12 +45,12 @@ class Kept:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Kept:
-    """An empty bucket."""
+    """Provide an empty bucket."""
     return Kept(tmp_path / "machines")
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below `folder`."""
+    """Return every file below `folder`."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -59,7 +59,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_each_replica_has_a_folder(kept: Kept, tmp_path: Path) -> None:
-    """Files come with their paths and bytes; further hosts of a replica are told apart."""
+    """Files have their paths and bytes; further hosts of a replica have separate folders."""
     kept({"a": b"0", "b/c.txt": b"1"})
     kept({"a": b"2", "empty": b""}, replica=1)
     kept({"a": b"3"}, replica=1, host=1)
@@ -77,7 +77,7 @@ def test_each_replica_has_a_folder(kept: Kept, tmp_path: Path) -> None:
 
 
 def test_modes_are_kept(kept: Kept, tmp_path: Path) -> None:
-    """A program that was kept can be run, and nothing else becomes one."""
+    """A kept program can be run, and nothing else becomes executable."""
     program = kept({"plain": b"x"}) / "program"
     program.write_bytes(b"#!/bin/sh\n")
     program.chmod(0o755)
@@ -88,7 +88,7 @@ def test_modes_are_kept(kept: Kept, tmp_path: Path) -> None:
 
 
 def test_asking_again_brings_only_what_changed(kept: Kept, tmp_path: Path) -> None:
-    """What is there and the same is not read; what differs is replaced; what is not ours stays."""
+    """Equal files are not read; different ones are replaced; foreign files stay."""
     kept({"a": b"aa", "b": b"bb"})
     out = tmp_path / "out"
     kept.outputs.fetch(out)
@@ -104,7 +104,7 @@ def test_asking_again_brings_only_what_changed(kept: Kept, tmp_path: Path) -> No
 def test_the_newest_of_each_host_counts_unless_an_attempt_is_named(
     kept: Kept, tmp_path: Path
 ) -> None:
-    """A host that has kept nothing in the newest attempt is shown as it last was."""
+    """A host that kept nothing in the newest attempt is shown with its last output."""
     kept({"a": b"1"})
     kept({"a": b"1"}, replica=1)
     kept({"a": b"2"}, attempt=2)
@@ -118,7 +118,7 @@ def test_the_newest_of_each_host_counts_unless_an_attempt_is_named(
 
 
 def test_a_large_file_goes_on_where_it_was_cut(kept: Kept, tmp_path: Path) -> None:
-    """After a store that goes away in the middle, whole parts are not read again."""
+    """After a store fails in the middle, complete parts are not read again."""
     parts = [bytes([n]) * PART_BYTES for n in range(3)] + [b"end"]
     kept({"big": b"".join(parts)})
     out = tmp_path / "out"
@@ -134,7 +134,7 @@ def test_a_large_file_goes_on_where_it_was_cut(kept: Kept, tmp_path: Path) -> No
 
 
 def test_two_fetches_into_one_folder_are_refused(kept: Kept, tmp_path: Path) -> None:
-    """The second is told, and writes nothing."""
+    """The second one gets an error, and writes nothing."""
     kept({"a": b"1"})
     out = tmp_path / "out"
     out.mkdir()
@@ -150,7 +150,7 @@ def test_two_fetches_into_one_folder_are_refused(kept: Kept, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "", "a//b", "a\0b"])
 def test_a_list_that_leads_outside_writes_nothing(path: str, kept: Kept, tmp_path: Path) -> None:
-    """What a machine wrote is not trusted: a path outside of the folder is an error."""
+    """A machine's list is not trusted: a path outside of the folder is an error."""
     key = layout.saved_output(OF.project, OF.job, 1, replica=0, host=0, number=1)
     kept.store.create(key, encode(Saved(files=(SavedFile(path=path),))))
     with pytest.raises(RecordError, match="is not a path inside"):
@@ -159,7 +159,7 @@ def test_a_list_that_leads_outside_writes_nothing(path: str, kept: Kept, tmp_pat
 
 
 def test_damaged_bytes_are_never_written(kept: Kept, tmp_path: Path) -> None:
-    """A part that is not what its name says is an error, and no file appears."""
+    """A part that does not match its name is an error, and no file appears."""
     kept({"a": b"good"})
     (entry,) = kept.store.list(layout.output(OF.project, OF.job) + "content/")
     kept.store.swap(entry.key, b"evil", if_version=entry.version)
@@ -169,7 +169,7 @@ def test_damaged_bytes_are_never_written(kept: Kept, tmp_path: Path) -> None:
 
 
 def test_nothing_kept_is_told(kept: Kept, tmp_path: Path) -> None:
-    """Nothing at all, nothing in that attempt and nothing by that replica each have their words."""
+    """Nothing at all, nothing in that attempt and nothing by that replica have separate errors."""
     with pytest.raises(NotFoundError, match="has kept nothing") as none:
         kept.outputs.fetch(tmp_path / "out")
     assert "BASTION_OUTPUT_DIR" in none.value.hint
@@ -182,7 +182,7 @@ def test_nothing_kept_is_told(kept: Kept, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_told(kept: Kept, tmp_path: Path) -> None:
-    """A file where a folder has to be is named."""
+    """A file in the place of a folder is named."""
     kept({"a": b"1"})
     (tmp_path / "out").write_bytes(b"")
     with pytest.raises(BastionError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""What code ran is told, checked out and run again."""
+"""The code of a job is shown, checked out and run again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = Origin(argv=("bastion", "launch", "--", "true"))
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A repository with one commit and one change since."""
+    """Return a repository with one commit and one change since."""
     top = tmp_path / "repository"
     top.mkdir()
     git(top, "init", "-q", "-b", "main")
@@ -50,32 +50,32 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the bundler remembers is the test's own."""
+    """Use a cache of the bundler only for the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def client_of() -> tuple[Client, MemoryStore, ScriptedBastion]:
-    """Ada's client of a fresh bucket, which a scripted bastion serves."""
+    """Return Ada's client of a fresh bucket, which a scripted bastion serves."""
     store, clock = world()
     bastion = ScriptedBastion(store, clock)
     return Client("memory:", user="ada", store=store, clock=clock), store, bastion
 
 
 def launch_of(*jobs: str, code: CodeRef | Code | None = None) -> Launch:
-    """A launch of jobs of these names, or of one."""
+    """Return a launch of jobs of these names, or of one."""
     made = tuple(Job(name=name, processes=(Process(["true"]),)) for name in jobs or ("main",))
     return Launch(name="train", jobs=made, code=code)
 
 
 def body_of(bastion: ScriptedBastion) -> LaunchRequest:
-    """The launch that was absorbed last."""
+    """Return the launch that was absorbed last."""
     body = bastion.taken[-1][1]
     assert isinstance(body, LaunchRequest)
     return body
 
 
 def test_a_launch_says_where_its_code_came_from(tree: Path) -> None:
-    """Commit, difference and new files are stored; files that look like secrets are only named."""
+    """Commit, difference and new files are stored; likely secrets are only named."""
     client, store, _ = client_of()
     handle = client.launch(launch_of(code=LocalDir(str(tree))), origin=WORDS)
     end(store, handle.id)
@@ -96,13 +96,13 @@ def test_a_launch_says_where_its_code_came_from(tree: Path) -> None:
 
 
 def body_digest(store: MemoryStore) -> str:
-    """The digest of the one origin in the bucket."""
+    """Return the digest of the one origin in the bucket."""
     (entry,) = store.list(layout.origin(""))
     return entry.key.rpartition("/")[2]
 
 
 def test_what_the_bundle_leaves_out_is_not_told(tree: Path) -> None:
-    """A tracked file that .bastionignore names is in neither the bundle nor the difference."""
+    """A tracked file in .bastionignore is in neither the bundle nor the difference."""
     (tree / "notes.txt").write_text("draft\n")
     git(tree, "add", "notes.txt")
     git(tree, "commit", "-q", "-m", "two", "notes.txt")
@@ -119,7 +119,7 @@ def test_what_the_bundle_leaves_out_is_not_told(tree: Path) -> None:
 
 
 def test_a_script_is_stored_with_its_launch(tmp_path: Path) -> None:
-    """A program that launches is stored with its text and command line, read from the process."""
+    """The text and command line of a launching program are read from the process."""
     script = tmp_path / "launch.py"
     script.write_text(
         "from bastion.client.submit import provenance as origins\n"
@@ -133,7 +133,7 @@ def test_a_script_is_stored_with_its_launch(tmp_path: Path) -> None:
 
 
 def test_a_notebook_is_stored_with_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cells that ran so far are kept in their order; where they are too many, the last ones."""
+    """The cells that ran so far are kept in order; if there are too many, the last ones."""
     notebook = ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     notebook._ih = ["", "lr = 0.1", "client.launch(...)\n"]  # type: ignore[attr-defined]
@@ -146,7 +146,7 @@ def test_a_notebook_is_stored_with_its_launch(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_file_is_stored_with_its_launch(tmp_path: Path) -> None:
-    """The TOML file that a launch was read from is part of its origin."""
+    """The TOML file of a launch is part of its origin."""
     client, store, _ = client_of()
     file = tmp_path / "spec.toml"
     file.write_text('name = "train"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n')
@@ -180,7 +180,7 @@ def test_an_origin_is_bounded() -> None:
 
 
 def test_an_origin_that_was_changed_is_refused() -> None:
-    """Its name is the sha256 of its bytes: what does not match is an error, not a wrong answer."""
+    """Its name is the sha256 of its bytes: a mismatch is an error, not a wrong answer."""
     client, store, _ = client_of()
     handle = client.launch(launch_of(), origin=WORDS)
     end(store, handle.id)
@@ -192,7 +192,7 @@ def test_an_origin_that_was_changed_is_refused() -> None:
 
 
 def test_a_deleted_origin_leaves_the_reference() -> None:
-    """What ran is still told when the record beside it is gone."""
+    """The code reference is still shown when the record beside it is gone."""
     client, store, _ = client_of()
     handle = client.launch(launch_of(), origin=WORDS)
     end(store, handle.id)
@@ -203,7 +203,7 @@ def test_a_deleted_origin_leaves_the_reference() -> None:
 
 
 def test_the_exact_code_is_checked_out(tree: Path, tmp_path: Path) -> None:
-    """Later changes of the tree do not matter, and a folder that is in use is refused."""
+    """Later changes of the tree do not matter, and a folder in use is refused."""
     client, store, _ = client_of()
     handle = client.launch(launch_of(code=LocalDir(str(tree))))
     end(store, handle.id)
@@ -232,7 +232,7 @@ def test_code_that_is_no_folder_is_told(code: Code | None, problem: str, tmp_pat
 
 
 def test_a_rerun_has_the_same_spec_code_and_origin(tree: Path) -> None:
-    """A finished job is submitted again as it was, whatever the tree has become."""
+    """A finished job is submitted again unchanged, whatever the tree has become."""
     client, store, bastion = client_of()
     first = client.launch(launch_of(code=LocalDir(str(tree))), origin=WORDS)
     before = body_of(bastion)
@@ -246,7 +246,7 @@ def test_a_rerun_has_the_same_spec_code_and_origin(tree: Path) -> None:
 
 
 def test_a_rerun_may_change_priority_and_variables() -> None:
-    """What is given replaces what each job had; the rest stays."""
+    """New values replace those of each job; the rest stays."""
     client, store, bastion = client_of()
     launch = launch_of()
     job = replace(launch.jobs[0], env={"A": "1", "B": "1"}, retries=2)
@@ -260,7 +260,7 @@ def test_a_rerun_may_change_priority_and_variables() -> None:
 
 
 def test_a_launch_of_several_jobs_is_run_again_whole() -> None:
-    """By the id of one of its jobs, or by its own, also when all have ended."""
+    """It works by the id of one of its jobs, or its own, even when all have ended."""
     client, store, bastion = client_of()
     first = client.launch(launch_of("a", "b"))
     for job in first.jobs:
@@ -281,7 +281,7 @@ def test_a_rerun_with_a_key_is_made_once() -> None:
 
 @pytest.mark.parametrize("name", ["nothing", "a/b"])
 def test_what_never_was_cannot_be_run_again(name: str) -> None:
-    """An unknown name, however odd, is told."""
+    """An unknown name, however odd, is an error."""
     client, store, _ = client_of()
     publish(store, "queue", {"jobs": []})
     end(store, "other-0123456789")

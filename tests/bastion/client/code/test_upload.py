@@ -1,4 +1,4 @@
-"""What of a folder is sent as code."""
+"""Which parts of a folder are sent as code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_bucket_inside_the_code_is_not_sent(tmp_path: Path, name: str) -> None
 
 
 def test_a_bucket_that_is_the_code_is_refused(tmp_path: Path) -> None:
-    """A bundle of it would hold all bundles before, and grow with each launch."""
+    """A bundle of it would contain all earlier bundles, and grow with each launch."""
     (tmp_path / "train.py").write_text("")
     store = MemoryStore(lambda: 0.0)
     with pytest.raises(SpecError, match=r"code\.root: .* is also the bucket") as caught:
@@ -55,7 +55,7 @@ def test_a_bucket_that_is_the_code_is_refused(tmp_path: Path) -> None:
 def test_a_file_of_the_command_that_is_left_out_is_told(
     tmp_path: Path, command: list[str] | str, named: str
 ) -> None:
-    """Git ignores it, so the job would not find it; nothing is told of others."""
+    """Git ignores it, so the job would not find it; other files cause no message."""
     for path in ("train.py", "old.py", "conf.yaml", "conf/base.yaml", "data/x.bin", "out/a"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("x")

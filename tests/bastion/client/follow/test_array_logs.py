@@ -1,4 +1,4 @@
-"""What the tasks of an array printed: one after the other, and as it comes."""
+"""The output of an array's tasks: one after the other, and live."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.rigs.scripted_bastion import (
 
 
 def launched(tasks: str) -> tuple[LaunchHandle, Client, MemoryStore, Clock]:
-    """An array that was accepted, and of which nothing has started."""
+    """Return an accepted array of which no task has started."""
     store, clock = world()
     ScriptedBastion(store, clock)
     client = Client("memory:", user="ada", store=store, clock=clock)
@@ -40,7 +40,7 @@ def show(store: MemoryStore, array: str, *, running: int, ended: str, waiting: s
 
 
 def test_an_array_has_printed_what_its_tasks_have() -> None:
-    """In the order of the tasks; the unfinished line of one is not moved behind the next."""
+    """It is in task order; an unfinished line is not moved behind the next one."""
     handle, client, store, _ = launched("0-2")
     show(store, handle.id, running=1, ended="0", waiting="2")
     print_log(store, f"{handle.id}.0", b"zero")
@@ -52,7 +52,7 @@ def test_an_array_has_printed_what_its_tasks_have() -> None:
 
 
 def test_what_is_followed_begins_with_the_tasks_that_have_ended() -> None:
-    """Those that go on come as they print, until they have ended too."""
+    """Running tasks follow live, until they have ended too."""
     handle, client, store, clock = launched("0-1")
     show(store, handle.id, running=1, ended="0")
     print_log(store, f"{handle.id}.0", b"zero\n")
@@ -69,7 +69,7 @@ def test_what_is_followed_begins_with_the_tasks_that_have_ended() -> None:
 
 
 def test_the_handle_of_an_array_is_followed() -> None:
-    """Each line says which task printed it, also that of one which nothing is published of yet."""
+    """Each line names its task, even if nothing is published of it yet."""
     handle, _, store, clock = launched("3-4")
     publish(store, "queue", {"jobs": []})
 
@@ -88,7 +88,7 @@ def test_the_handle_of_an_array_is_followed() -> None:
 
 
 def test_no_more_than_a_hundred_tasks_are_followed() -> None:
-    """What to do instead is told, before anything is waited for."""
+    """The error says what to do instead, before any wait."""
     handle, *_ = launched("0-199")
     with pytest.raises(
         SpecError, match="200 tasks are active; at most 100 are followed"

@@ -1,4 +1,4 @@
-"""What jobs printed: whole, its end, its lines, and while it comes."""
+"""The output of jobs: complete, its end, its lines, and live."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ STREAM = LogStream(attempt=1, replica=0, host=0, process=0)
 
 
 def read(store: MemoryStore, wanted: Wanted | None = None) -> bytes:
-    """What the log of the job holds now."""
+    """Return what the job's log contains now."""
     log = JobLog(store, "blue", JOB)
     return b"".join(chunk.data for chunk in log.read(wanted or Wanted()))
 
 
 def test_a_log_is_read_byte_for_byte() -> None:
-    """Whatever bytes a program printed come back, cut anywhere."""
+    """Any bytes that a program printed come back, cut anywhere."""
     store, _ = world()
     print_log(store, JOB, b"\x00\xff\n", b"\r", b"\xf0\x9f", b"\x8d\x8e no end")
     assert read(store) == b"\x00\xff\n\r\xf0\x9f\x8d\x8e no end"
 
 
 def test_the_newest_attempt_is_meant_unless_said_otherwise() -> None:
-    """Attempts count as numbers: the tenth is newer than the second."""
+    """Attempts are compared as numbers: the tenth is newer than the second."""
     store, _ = world()
     for attempt in (1, 2, 10):
         print_log(store, JOB, f"attempt {attempt}\n".encode(), attempt=attempt)
@@ -59,7 +59,7 @@ def test_the_newest_attempt_is_meant_unless_said_otherwise() -> None:
 
 
 def test_replicas_come_one_after_the_other() -> None:
-    """Chunks say whose they are; one replica can be chosen."""
+    """Chunks name their replica; one replica can be selected."""
     store, _ = world()
     print_log(store, JOB, b"a\n", replica=1)
     print_log(store, JOB, b"b\n", replica=0)
@@ -69,7 +69,7 @@ def test_replicas_come_one_after_the_other() -> None:
 
 
 def test_a_chunk_is_text_too() -> None:
-    """What is not UTF-8 is replaced, and never an error."""
+    """Invalid UTF-8 is replaced, and never an error."""
     store, _ = world()
     print_log(store, JOB, "naïve\n".encode() + b"\xff")
     assert (
@@ -79,7 +79,7 @@ def test_a_chunk_is_text_too() -> None:
 
 
 def test_what_is_deleted_while_it_is_read_is_told() -> None:
-    """A log that leaves by its age meanwhile is not taken for one that ends there."""
+    """A log that is deleted by age meanwhile is not mistaken for one that ends there."""
     store, _ = world()
     print_log(store, JOB, b"one\n", b"two\n", b"three\n")
     prefix = JobLog(store, "blue", JOB).prefix(STREAM)
@@ -91,7 +91,7 @@ def test_what_is_deleted_while_it_is_read_is_told() -> None:
 
 
 def test_what_is_deleted_before_a_follower_comes_to_it_is_told() -> None:
-    """Behind its position nothing begins any more: its output is not all."""
+    """Nothing begins behind its position: the output is incomplete."""
     store, _ = world()
     print_log(store, JOB, b"one\n", b"two\n", b"three\n")
     log = JobLog(store, "blue", JOB)
@@ -105,7 +105,7 @@ def test_what_is_deleted_before_a_follower_comes_to_it_is_told() -> None:
 
 
 def test_a_line_that_never_ends_costs_no_more_than_its_bytes() -> None:
-    """A progress bar prints one line all day: joined anew at every part it would take an hour."""
+    """A progress bar prints one line all day: rejoining it at every part would take an hour."""
     count, part = 60_000, b"\r 45% " + b"#" * 1000
     chunk = Chunk(job=JOB, stream=STREAM, offset=0, data=part)
     parts = (replace(chunk, offset=n * len(part)) for n in range(count))
@@ -128,7 +128,7 @@ def test_a_gap_is_told_not_hidden() -> None:
 
 
 def test_a_beginning_that_was_deleted_is_told() -> None:
-    """A rule for old objects takes the first parts; the last lines are printed all the same."""
+    """A rule for old objects removes the first parts; the last lines are still printed."""
     store, _ = world()
     print_log(store, JOB, b"abc\n", b"defg\n")
     prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
@@ -150,14 +150,14 @@ def test_the_tail_is_the_last_lines(parts: list[bytes], count: int) -> None:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Lines as a newline byte ends them, nothing else does."""
+    """Split lines only at a newline byte."""
     ended = data.split(b"\n")
     return [line + b"\n" for line in ended[:-1]] + ([ended[-1]] if ended[-1] else [])
 
 
 @given(st.binary(max_size=40), st.integers(0, 6))
 def test_last_lines_keep_the_end(data: bytes, count: int) -> None:
-    """The last lines are a suffix, and as many as wanted where there are as many."""
+    """The last lines are a suffix, as many as requested if there are enough."""
     kept = last_lines(data, count)
     assert data.endswith(kept)
     assert len(_lines(kept)) == min(count, len(_lines(data)))
@@ -165,7 +165,7 @@ def test_last_lines_keep_the_end(data: bytes, count: int) -> None:
 
 @given(st.lists(st.binary(max_size=6), max_size=10))
 def test_grep_does_not_care_where_segments_end(parts: list[bytes]) -> None:
-    """A line that two segments share is found as one that lies in one."""
+    """A line across two segments is found like one within a segment."""
     parts = [part.replace(b"z", b"\n") for part in parts]
     cut, whole = Grep("[a-m]"), Grep("[a-m]")
     found = b"".join(cut.take(STREAM, part) for part in parts) + cut.rest(STREAM)
@@ -173,14 +173,14 @@ def test_grep_does_not_care_where_segments_end(parts: list[bytes]) -> None:
 
 
 def test_grep_keeps_the_lines_that_match() -> None:
-    """Only lines in which the pattern is found are shown, the last without an end too."""
+    """Only lines that match are shown, including a last one without an end."""
     store, _ = world()
     print_log(store, JOB, b"loss 1\nstep", b" 2\nlo", b"ss 3")
     assert read(store, Wanted(grep="^loss")) == b"loss 1\nloss 3"
 
 
 def test_since_leaves_older_segments_out() -> None:
-    """By the store's own time, in whole segments."""
+    """The store's own time counts, in whole segments."""
     store, clock = world()
     print_log(store, JOB, b"old\n")
     clock.advance(100)
@@ -196,7 +196,7 @@ def test_since_leaves_older_segments_out() -> None:
     ],
 )
 def test_what_cannot_be_wanted_is_refused(made: Callable[[], Wanted], message: str) -> None:
-    """Errors of the flags come before anything is read."""
+    """Errors of the flags come before any read."""
     with pytest.raises(SpecError, match=message):
         made()
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_wanted_is_refused(made: Callable[[], Wanted], message: s
 def followed(
     script: list[Callable[[], None]], *, wanted: Wanted | None = None
 ) -> tuple[Callable[[], list[Chunk]], MemoryStore]:
-    """A client that follows the job while `script` plays, one step a sleep."""
+    """Return a client that follows the job while `script` plays, one step per sleep."""
     store, clock = world()
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
     steps = iter(script)
@@ -214,7 +214,7 @@ def followed(
 
 
 def test_following_shows_everything_and_ends_with_the_job() -> None:
-    """What comes while following, in later attempts and at the very end, is all shown once."""
+    """New output, later attempts and the very end are all shown once."""
     script: list[Callable[[], None]] = []
     watched, store = followed(script)
     print_log(store, JOB, b"before\n")
@@ -232,7 +232,7 @@ def test_following_shows_everything_and_ends_with_the_job() -> None:
 
 
 def test_following_from_the_tail_misses_nothing_that_comes() -> None:
-    """The tail is about what stood at the beginning; everything after it is shown."""
+    """The tail is about the existing output; everything after it is shown."""
     script: list[Callable[[], None]] = []
     watched, store = followed(script, wanted=Wanted(tail=1))
     print_log(store, JOB, b"one\ntwo\n")
@@ -243,7 +243,7 @@ def test_following_from_the_tail_misses_nothing_that_comes() -> None:
 @given(st.data())
 @settings(max_examples=60)
 def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
-    """Whatever reads and lists fail on the way, every byte is shown once."""
+    """Whatever reads and lists fail, every byte is shown once."""
     store, clock = world()
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
     print_log(store, JOB, b"old 1\n", b"old 2\n")
@@ -268,14 +268,14 @@ def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
     )
     shown = b"".join(chunk.data for chunk in chunks)
     lines = [b"old 1\n", b"old 2\n", b"new 3\n", b"new 4\n"]
-    # What came before the first look that succeeded may count as having stood there.
+    # Output before the first successful look may count as existing.
     assert shown in (b"".join(lines[n:]) for n in ((0, 3) if tail is None else (1, 2, 3)))
 
 
 def test_a_log_that_is_refused_is_told_though_views_are_given(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A user who may read the views and not a log does not wait without a word."""
+    """A user who can read the views but not a log gets a message, and does not just wait."""
     store, clock = world()
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
     print_log(store, JOB, b"words\n")
@@ -296,7 +296,7 @@ def test_a_log_that_is_refused_is_told_though_views_are_given(
 
 
 def test_a_gap_is_told_when_following_ends() -> None:
-    """Following stops before a gap, and says at the end that there is one."""
+    """Following stops before a gap, and reports it at the end."""
     script: list[Callable[[], None]] = []
     watched, store = followed(script)
     prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
@@ -308,7 +308,7 @@ def test_a_gap_is_told_when_following_ends() -> None:
 
 
 def test_a_beginning_that_was_deleted_is_told_when_following_begins() -> None:
-    """It would wait for its first byte until the job ends."""
+    """It would otherwise wait for its first byte until the job ends."""
     script: list[Callable[[], None]] = []
     watched, store = followed(script)
     prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
@@ -327,7 +327,7 @@ def test_following_a_job_that_prints_nothing_ends_too() -> None:
 
 
 def test_on_a_cloud_the_bastion_is_told_that_a_user_follows() -> None:
-    """One note every 45 s, so that agents flush at once; none where they do anyway."""
+    """There is one note every 45 s, so agents flush immediately; none if they do anyway."""
     store, clock = world()
     bastion = ScriptedBastion(store, clock)
     publish(store, "queue", {"jobs": [row(JOB, state="running")]})
@@ -342,7 +342,7 @@ def test_on_a_cloud_the_bastion_is_told_that_a_user_follows() -> None:
 
 
 def test_more_jobs_than_a_request_may_name_are_followed() -> None:
-    """The bastion is told of all of them, in as many notes as that takes."""
+    """The bastion gets all of them, in as many notes as needed."""
     store, clock = world()
     bastion = ScriptedBastion(store, clock)
     jobs = {f"job{n:04}-0123456789": "blue" for n in range(MAX_TARGETS + 1)}
@@ -361,7 +361,7 @@ def _runs(store: MemoryStore) -> bool:
 
 
 def test_a_new_job_is_followed_from_its_first_byte() -> None:
-    """`run` shows all attempts, and is told of every state on the way."""
+    """`run` shows all attempts, and reports every state on the way."""
     store, clock = world()
     steps = iter(
         (
@@ -389,7 +389,7 @@ def test_streams_are_found_without_reading_them() -> None:
 
 
 def test_samples_are_passed_over_at_once() -> None:
-    """A long job has a hundred samples of each host, and one list passes them all."""
+    """A long job has a hundred samples per host, and one list skips them all."""
     memory = MemoryStore(lambda: NOW)
     for replica in range(4):
         log = layout.log("p", "train", 1, replica=replica, host=0, process=0)
@@ -427,7 +427,7 @@ def test_lines_of_several_streams_are_never_joined() -> None:
 
 
 def test_an_unfinished_line_is_not_lost_with_an_error() -> None:
-    """A bar of progress has no end of line: it is there when a user, or the store, ends it all."""
+    """A progress bar has no line end: it is still there after an interrupt or a store error."""
 
     def broken() -> Iterator[Chunk]:
         yield _chunk(b"\r 10%")
@@ -442,7 +442,7 @@ def test_an_unfinished_line_is_not_lost_with_an_error() -> None:
 
 
 def test_a_clock_is_only_for_waiting() -> None:
-    """A job that has ended is read at once."""
+    """A job that has ended is read immediately."""
     store, clock = world()
     publish(store, "queue", {"jobs": []})
     print_log(store, JOB, b"done\n")

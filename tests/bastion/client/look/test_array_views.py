@@ -1,4 +1,4 @@
-"""An array in the hands of its user: found, told, changed and waited for, whole and in part."""
+"""An array for its user: found, shown, changed and waited for, whole and in part."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.rigs.scripted_bastion import publish, row
 
 
 class Clock(VirtualClock):
-    """A clock on which the bastion turns at every sleep; what runs ends by itself."""
+    """A clock on which the bastion turns at every sleep; running jobs end on their own."""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__(wall=rig.clock.wall())
         self.rig = rig
         self.codes: dict[int, int] = {}
         self.runs: Sequence[int | None] = ()
-        """Tasks that go on; None stands for jobs that are none."""
+        """Running tasks; None stands for jobs that are not tasks."""
 
     def sleep(self, seconds: float) -> None:
-        """Pass `seconds`, and one turn of the bastion."""
+        """Pass `seconds`, and take one turn of the bastion."""
         super().sleep(seconds)
         for job in list(self.rig.root.jobs.values()):
             if job.phase.value == "running" and job.task not in self.runs:
@@ -50,7 +50,7 @@ class Side:
         )
 
     def launch(self, tasks: str = "0-5%2", *, hold: bool = False) -> str:
-        """Submit an array; its id."""
+        """Submit an array; return its id."""
         job = Job(processes=(Process(["true"], resources=Resources(h100=1)),), hold=hold)
         return self.client.launch(Launch(name="sweep", jobs=(job,), array=Array(tasks))).id
 
@@ -62,12 +62,12 @@ class Side:
 
 @pytest.fixture
 def side() -> Side:
-    """A client and its bastion."""
+    """Provide a client and its bastion."""
     return Side()
 
 
 def test_a_handle_counts_and_waits(side: Side) -> None:
-    """One id, counts of all tasks, each task, and how the whole ended."""
+    """It has one id, counts of all tasks, each task, and the outcome of the whole."""
     job = Job(processes=(Process(["run", "{x}"], resources=Resources(h100=1)),))
     side.clock.codes = {3: 4}
     sweep = Sweep(grid={"x": [10, 20, 30, 40]}, at_once=2)
@@ -88,7 +88,7 @@ def test_a_handle_counts_and_waits(side: Side) -> None:
 
 
 def test_an_array_is_one_of_the_jobs(side: Side) -> None:
-    """One row for all; with `tasks` those that were admitted as well."""
+    """There is one row for all; with `tasks`, also those that were admitted."""
     side.clock.runs = range(10)
     array = side.launch()
     side.settle()
@@ -102,7 +102,7 @@ def test_an_array_is_one_of_the_jobs(side: Side) -> None:
 
 @pytest.mark.parametrize("name", ["{array}", "sweep", "sweep-"])
 def test_tasks_are_found_behind_any_name_of_their_array(side: Side, name: str) -> None:
-    """By id, by name, by the beginning of the id; running and waiting tasks alike."""
+    """They are found by id, by name, or by a prefix of the id; running or waiting."""
     side.clock.runs = range(10)
     array = side.launch()
     side.settle()
@@ -118,7 +118,7 @@ def test_tasks_are_found_behind_any_name_of_their_array(side: Side, name: str) -
 
 
 def test_a_task_whose_row_drains_has_ended_once_its_record_is_there(side: Side) -> None:
-    """`wait` has told of it, and its row stays for a moment."""
+    """`wait` has reported it, and its row stays for a moment."""
     array = side.launch("0-1")
     side.client.wait(array)
     drains = row(f"{array}.1", state="draining", launch=array, task=1)
@@ -129,7 +129,7 @@ def test_a_task_whose_row_drains_has_ended_once_its_record_is_there(side: Side) 
 
 
 def test_a_job_that_is_called_so_goes_before_a_task(side: Side) -> None:
-    """A job named `v1.5` is not the task 5 of an array `v1`."""
+    """A job named `v1.5` is not task 5 of an array `v1`."""
     side.clock.runs = [*range(10), None]
     one = Job(processes=(Process(["true"]),))
     side.client.launch(Launch(name="v1", jobs=(one,), array=Array("0-9")))
@@ -140,7 +140,7 @@ def test_a_job_that_is_called_so_goes_before_a_task(side: Side) -> None:
 
 
 def test_some_tasks_are_one_target(side: Side) -> None:
-    """A range is sent as it is written, and is told as what was asked for."""
+    """A range is sent as it is written, and shown as requested."""
     side.clock.runs = range(10)
     array = side.launch()
     side.settle()
@@ -157,7 +157,7 @@ def test_some_tasks_are_one_target(side: Side) -> None:
 
 
 def test_tasks_are_run_again_alone(side: Side) -> None:
-    """Not the whole array: those that are named, by their indices, and so many at once."""
+    """Only the named tasks run again, by their indices, at the same concurrency."""
     side.clock.codes = {4: 1}
     first = side.launch()
     assert side.client.wait([first])[0].ranges["failed"] == "4"
@@ -189,7 +189,7 @@ def test_a_held_array_is_released_by_part(side: Side) -> None:
 
 
 def test_events_of_an_array_are_those_of_its_tasks_too(side: Side) -> None:
-    """What happened to one task stands among what happened to all, and the submission of all."""
+    """Events of one task are among those of the whole array."""
     array = side.launch("0-1")
     other = side.launch("0-1")
     side.client.wait([array, other])
@@ -202,7 +202,7 @@ def test_events_of_an_array_are_those_of_its_tasks_too(side: Side) -> None:
 
 
 def test_finished_arrays_are_listed_without_their_tasks(side: Side) -> None:
-    """`list --all` shows an array as one line, and its tasks are found by name all the same."""
+    """`list --all` shows an array as one line, and its tasks can still be found by name."""
     array = side.launch("0-3")
     side.client.wait([array])
     side.settle()
@@ -212,7 +212,7 @@ def test_finished_arrays_are_listed_without_their_tasks(side: Side) -> None:
 
 
 def test_tasks_are_nothing_to_wait_for_with_after(side: Side) -> None:
-    """A user who names tasks where a job is wanted is told the array."""
+    """If a job is required, a task name is refused with the array's name."""
     side.clock.runs = range(10)
     array = side.launch()
     side.settle()
@@ -224,7 +224,7 @@ def test_tasks_are_nothing_to_wait_for_with_after(side: Side) -> None:
 
 
 def test_a_job_that_is_no_array_has_no_tasks(side: Side) -> None:
-    """`tasks` says so; where they are only looked for there are none."""
+    """`tasks` says so; where tasks are only looked up, there are none."""
     one = Job(processes=(Process(["true"]),))
     job = side.client.launch(Launch(name="plain", jobs=(one,))).id
     with pytest.raises(SpecError, match=f"{job} is not an array and has no tasks"):
@@ -233,7 +233,7 @@ def test_a_job_that_is_no_array_has_no_tasks(side: Side) -> None:
 
 
 def test_a_dry_run_asks_about_as_many_as_could_start(side: Side) -> None:
-    """Of ten thousand tasks those that would start and nothing of the rest; nothing is written."""
+    """Of ten thousand tasks it returns those that would start; nothing is written."""
     job = Job(processes=(Process(["true"], resources=Resources(h100=1)),))
     before = side.rig.keys()
     outlook = side.client.what_if(Launch(name="many", jobs=(job,), array=Array(10_000)))
@@ -254,7 +254,7 @@ def test_views_of_tasks_are_read_from_root_before_they_are_published(side: Side)
 
 
 def test_a_reason_is_waited_for_until_a_view_tells_it(side: Side) -> None:
-    """Asked right after a submission, the answer is the reason; after a second what is known."""
+    """Right after a submission, the reason is awaited; after a second, the known state returned."""
     side.clock.runs = range(10)
     array = side.launch()
     side.rig.bucket.delete(layout.view("queue"))
@@ -269,7 +269,7 @@ def test_a_reason_is_waited_for_until_a_view_tells_it(side: Side) -> None:
 
 
 def test_an_array_in_thousands_of_ranges_is_told(side: Side) -> None:
-    """Everybody's list shows it: one array that was cancelled in parts must not spoil it."""
+    """It is in every user's list: one array that was cancelled in parts must not break that."""
     array = side.launch("0-2999", hold=True)
     for first in (0, 900, 1_800):
         side.rig.verb("cancel", f"{array}.{first}-{first + 898}:2")

@@ -1,4 +1,4 @@
-"""Which job a word names."""
+"""Which job a name refers to."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ A, B, C = "train-aaaaaaaaaa", "train-bbbbbbbbbb", "eval-aaaaaaaaaa"
 
 
 def published(*rows: dict[str, object]) -> tuple[Published, MemoryStore]:
-    """A bucket with these active jobs."""
+    """Return a bucket with these active jobs."""
     store, clock = world()
     publish(store, "queue", {"jobs": list(rows)})
     return Published(store, clock.wall), store
 
 
 def test_an_id_or_its_unique_beginning_names_a_job() -> None:
-    """A whole id always works; a beginning does while it is the only one."""
+    """A whole id always works; a prefix works while it is unique."""
     place, _ = published(row(A), row(B), row(C))
     assert find(place, A).id == A
     assert find(place, "train-b").id == B
@@ -37,7 +37,7 @@ def test_an_id_or_its_unique_beginning_names_a_job() -> None:
 
 
 def test_where_no_bastion_was_ever_the_root_is_wrong_and_not_the_name() -> None:
-    """A job that is looked for under a wrong root is not said to be missing."""
+    """A job under a wrong root is not reported as missing."""
     store, clock = world()
     store.delete(layout.view("status"))
     with pytest.raises(NotFoundError, match="no bastion has published anything here yet"):
@@ -45,7 +45,7 @@ def test_where_no_bastion_was_ever_the_root_is_wrong_and_not_the_name() -> None:
 
 
 def test_a_job_that_is_not_there_may_have_left() -> None:
-    """Final records leave by an age that admins choose; the record has no age."""
+    """Final records are deleted at an age that admins choose; the history has no age."""
     place, _ = published()
     with pytest.raises(NotFoundError) as told:
         find(place, A)
@@ -53,19 +53,19 @@ def test_a_job_that_is_not_there_may_have_left() -> None:
 
 
 def test_a_name_names_the_newest_job_that_has_it() -> None:
-    """Plain names repeat; reading takes the newest."""
+    """Plain names repeat; reading selects the newest."""
     place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
     assert find(place, "train").id == B
 
 
 def test_the_name_in_the_launch_counts_too() -> None:
-    """A job is found by its own name, also when its id carries its launch's."""
+    """A job is found by its own name, even if its id has its launch's."""
     place, _ = published(row("sweep-main-aaaaaaaaaa", name="main"))
     assert find(place, "main").id == find(place, "sweep-main").id == "sweep-main-aaaaaaaaaa"
 
 
 def test_an_ambiguous_beginning_lists_the_candidates() -> None:
-    """The error shows what one could have meant."""
+    """The error shows the possible jobs."""
     place, _ = published(row(A), row(B))
     with pytest.raises(SpecError) as caught:
         find(place, "trai")
@@ -74,7 +74,7 @@ def test_an_ambiguous_beginning_lists_the_candidates() -> None:
 
 
 def test_a_name_goes_before_the_beginning_of_others() -> None:
-    """A job that has ended is called so; two others only begin so."""
+    """An ended job has exactly that name; two others only begin with it."""
     place, store = published(row("train-big-aaaaaaaaaa"), row("train-big-bbbbbbbbbb"))
     assert isinstance(store, MemoryStore)
     end(store, "sweep-main-cccccccccc", name="train")
@@ -84,7 +84,7 @@ def test_a_name_goes_before_the_beginning_of_others() -> None:
 
 
 def test_a_change_never_guesses_between_active_jobs() -> None:
-    """What is cancelled must be named so that only one active job is meant."""
+    """A cancel needs a name that matches only one active job."""
     place, _ = published(row(A), row(B))
     with pytest.raises(SpecError, match="'train' names 2 jobs"):
         find_all(place, "train")
@@ -92,13 +92,13 @@ def test_a_change_never_guesses_between_active_jobs() -> None:
 
 
 def test_a_wait_takes_the_newest() -> None:
-    """Waiting changes nothing, so a name means what it means to a user who only looks."""
+    """Waiting changes nothing, so a name means the same as in a view."""
     place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
     assert [job.id for job in find_all(place, "train", newest=True)] == [B]
 
 
 def test_a_launch_is_all_of_its_jobs() -> None:
-    """Those that have ended and left the queue are among them, as long as their records stand."""
+    """Ended jobs that have left the queue are included as long as their records exist."""
     jobs = ("exp-a-0000000000", "exp-b-0000000000", "exp-c-0000000000")
     place, store = published(*(row(job, launch="exp-0000000000") for job in jobs[1:]))
     made = [Job(name=name, processes=[Process(["true"])]) for name in "abc"]
@@ -138,7 +138,7 @@ def test_finished_jobs_are_found_in_every_project() -> None:
 
 
 def in_root(store: MemoryStore, *ids: str) -> None:
-    """Have root hold these jobs, each submitted a second after the one before."""
+    """Put these jobs into root, each submitted a second after the previous one."""
     jobs = {
         job: JobRecord(
             id=job,
@@ -163,7 +163,7 @@ def test_a_job_that_no_view_shows_yet_is_found_in_root() -> None:
 
 
 def test_a_name_that_no_view_shows_yet_is_found_in_root() -> None:
-    """What follows a submission may name it at once: the newest of that name, in its project."""
+    """A command after a submission can name it immediately: the newest of its project."""
     place, store = published()
     in_root(store, A, B, C)
     assert find(place, "train", project="blue").id == B
@@ -175,7 +175,7 @@ def test_a_name_that_no_view_shows_yet_is_found_in_root() -> None:
 
 
 def test_no_such_job_says_how_to_look() -> None:
-    """A word that names nothing is told apart from an empty bucket."""
+    """An unknown name has another error than an empty bucket."""
     place, _ = published(row(A))
     with pytest.raises(NotFoundError) as caught:
         find(place, "nothing")
@@ -188,7 +188,7 @@ def test_no_such_job_says_how_to_look() -> None:
 
 @pytest.mark.parametrize("text", ["../x", ".", "a/b", "a" * 5000, "a\x01", "\u00fc", " "])
 def test_what_no_job_can_be_called_names_none(text: str) -> None:
-    """A path, or a name without an end, is no job, and nothing is said of keys."""
+    """A path, or a name without an end, is no job, and keys are not mentioned."""
     place, _ = published(row(A))
     for look in (find, find_all):
         with pytest.raises(NotFoundError, match=r"^no job "):
@@ -196,7 +196,7 @@ def test_what_no_job_can_be_called_names_none(text: str) -> None:
 
 
 def test_an_empty_name_is_refused() -> None:
-    """A variable of a script that is not set never means the only job there is."""
+    """An unset variable in a script never means the only existing job."""
     place, _ = published(row(A))
     for look in (find, find_all):
         with pytest.raises(SpecError, match=r"^'' is not the name of a job"):
@@ -204,7 +204,7 @@ def test_an_empty_name_is_refused() -> None:
 
 
 def test_a_mistyped_name_is_told_with_the_nearest_job() -> None:
-    """The hint names the id of an active job, of the project that was asked for."""
+    """The hint has the id of an active job of the requested project."""
     place, _ = published(row("train-aaaaaaaaaa"), row("evaluate-bbbbbbbbbb"))
     with pytest.raises(NotFoundError) as caught:
         find(place, "trian")
@@ -224,7 +224,7 @@ def test_an_ended_job_of_exactly_that_name_goes_before_a_longer_active_one() -> 
 
 
 def test_a_beginning_counts_for_looking_alone() -> None:
-    """What is changed must be named in full; the hint has the whole id."""
+    """A change needs the full name; the hint has the whole id."""
     place, store = published(row("train2-cccccccccc"))
     assert find(place, "tra").id == "train2-cccccccccc"
     with pytest.raises(NotFoundError, match="no job is called 'tra'; a change needs") as caught:
@@ -238,14 +238,14 @@ def test_a_beginning_counts_for_looking_alone() -> None:
 
 
 def test_an_ended_job_is_found_by_its_name_in_the_launch() -> None:
-    """`trainer` of the launch `experiment` keeps its name when it has left the queue."""
+    """`trainer` of the launch `experiment` keeps its name after it has left the queue."""
     place, store = published()
     end(store, "experiment-aaaaaaaaaa", name="trainer")
     assert find(place, "trainer").id == "experiment-aaaaaaaaaa"
 
 
 def test_a_wait_takes_the_newest_that_has_ended_whatever_its_launch_is_called() -> None:
-    """An older one has the name in its id, and could tell of a success where the newer failed."""
+    """An older job with the name in its id could report success although the newer failed."""
     store, clock = world()
     publish(store, "queue", {"jobs": []})
     place = Published(store, clock.wall)

@@ -1,4 +1,4 @@
-"""What the bastion published, read."""
+"""What the bastion published, as clients read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
 
 
 def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:
-    """Polling a queue that stands still costs one conditional read."""
+    """Polling an unchanged queue costs one conditional read."""
     store, clock = world()
     publish(store, "queue", {"jobs": [row("a-0123456789")]})
     place = Published(store, clock.wall)
@@ -27,7 +27,7 @@ def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:
 
 
 def test_a_view_that_was_deleted_is_told_as_such() -> None:
-    """A bastion that has published its status is not to be started; without one it is."""
+    """If the bastion has published its status, the hint is not to start one."""
     store, clock = world()
     place = Published(store, clock.wall)
     for name, read in (("queue", place.queue), ("pool", place.pools)):
@@ -39,7 +39,7 @@ def test_a_view_that_was_deleted_is_told_as_such() -> None:
 
 
 def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
-    """Views are not written again while nothing changes; the status says until when they hold."""
+    """Unchanged views are not rewritten; the status says until when they are valid."""
     store, clock = world()
     publish(store, "queue", {"seq": 7, "jobs": []})
     place = Published(store, clock.wall)
@@ -56,7 +56,7 @@ def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
 
 
 def test_one_look_reads_a_view_once_for_many_names() -> None:
-    """A thousand names cost one read of the queue, and the next look sees what is new."""
+    """A thousand names cost one read of the queue, and the next look sees changes."""
     store, clock = world()
     ids = [f"a-{number:010}" for number in range(1_000)]
     publish(store, "queue", {"jobs": [row(each) for each in ids]})
@@ -74,7 +74,7 @@ def test_one_look_reads_a_view_once_for_many_names() -> None:
 
 
 def test_a_view_of_another_schema_is_refused() -> None:
-    """A newer format is not guessed at."""
+    """A newer format is not guessed."""
     store, clock = world()
     publish(store, "queue", {"schema": 2, "jobs": []})
     with pytest.raises(RecordError, match=r"view/queue\.json: schema 2 is not known here"):
@@ -82,7 +82,7 @@ def test_a_view_of_another_schema_is_refused() -> None:
 
 
 def test_a_damaged_view_names_its_key() -> None:
-    """What is not JSON says which object it is."""
+    """The error names the object that is not JSON."""
     store, clock = world()
     put(store, layout.view("queue"), b"{")
     with pytest.raises(RecordError, match=r"view/queue\.json: not JSON"):
@@ -90,14 +90,14 @@ def test_a_damaged_view_names_its_key() -> None:
 
 
 def test_fields_of_a_newer_bastion_are_ignored() -> None:
-    """Reading goes on while the bastion is upgraded."""
+    """Reading continues to work while the bastion is upgraded."""
     store, clock = world()
     publish(store, "queue", {"jobs": [row("a-0123456789", novelty=1)], "more": 2})
     assert Published(store, clock.wall).queue()[0].id == "a-0123456789"
 
 
 def test_events_are_in_order_and_none_twice() -> None:
-    """Sealed segments first, then what root has not sealed; a job's own on demand."""
+    """Sealed segments come first, then root's; a job's own can be selected."""
     store, clock = world()
 
     def line(number: int, job: str) -> dict[str, object]:
@@ -118,7 +118,7 @@ def test_events_are_in_order_and_none_twice() -> None:
 
 @pytest.mark.parametrize("spoilt", [b"", b"7", b'{"n": 1, "wh', b"\xff\n{}"])
 def test_an_unreadable_segment_hides_no_other_event(spoilt: bytes) -> None:
-    """While root holds its events they are read there; afterwards they alone are missing."""
+    """While root has its events, they are read there; afterwards, only they are missing."""
     store, clock = world()
     lines = [{"n": n, "at": NOW + n, "job": "a", "what": "w"} for n in range(4)]
     for n in (0, 2, 3):
@@ -132,7 +132,7 @@ def test_an_unreadable_segment_hides_no_other_event(spoilt: bytes) -> None:
 
 @pytest.mark.parametrize("moment", ["read", "list"])
 def test_events_sealed_while_they_are_read_are_read(moment: str) -> None:
-    """What root had not sealed when it was read is in it; what it sealed then is listed later."""
+    """Unsealed events are read from root; those sealed later are listed afterwards."""
     store, clock = world()
     lines = [{"n": n, "at": NOW + n, "what": "w"} for n in range(3)]
     put(store, layout.ROOT, json.dumps({"events": lines}).encode())
@@ -170,7 +170,7 @@ def test_projects_are_found_one_list_each() -> None:
 
 
 def test_the_newest_finished_jobs_come_first() -> None:
-    """By the store's own time, as many as wanted."""
+    """The store's own time determines the order, up to the requested number."""
     store, clock = world()
     for number in range(5):
         end(store, f"a-{number:010d}")
@@ -183,7 +183,7 @@ def test_the_newest_finished_jobs_come_first() -> None:
 
 
 def test_nothing_at_all_is_not_an_empty_queue() -> None:
-    """Where no bastion ever ran there is no queue to be empty."""
+    """If no bastion ever ran, there is no queue that could be empty."""
     store, clock = world()
     with pytest.raises(NotFoundError):
         Published(store, clock.wall).queue()

@@ -1,4 +1,4 @@
-"""The published queue: rows are found in the bytes, and found by names as in all of them."""
+"""The published queue: rows are found in the bytes, with the same result as by parsing all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ names = st.sampled_from(NAMES)
 
 
 def row(name: str, number: int, *, launch: str = "", task: int | None = None) -> dict[str, Any]:
-    """A row of a waiting job, with a reason that names others."""
+    """Return a row of a waiting job, with a reason that names others."""
     own = f"{name}-{number:010d}" if task is None else f"{launch}.{task}"
     return {
         "id": own,
@@ -38,13 +38,13 @@ def row(name: str, number: int, *, launch: str = "", task: int | None = None) ->
 
 
 def array(name: str, number: int) -> dict[str, Any]:
-    """A row of an array."""
+    """Return a row of an array."""
     made = row(name, number)
     return made | {"counts": {"queued": 3}, "waiting": "0-2"}
 
 
 def body(jobs: Iterable[Mapping[str, Any]], arrays: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """A whole view."""
+    """Return a whole view."""
     return {"schema": 1, "now": 5.0, "seq": 7, "jobs": list(jobs), "arrays": list(arrays)}
 
 
@@ -62,7 +62,7 @@ VIEW = body(
 
 
 def meant(rows: Iterable[JobView], text: str) -> list[JobView]:
-    """The rows that a search for `text` must see."""
+    """Return the rows that a search for `text` must find."""
     return [
         row
         for row in rows
@@ -78,7 +78,7 @@ FACTS = tuple(
 
 @given(st.data())
 def test_a_line_tells_what_the_view_tells(data: st.DataObject) -> None:
-    """Each fact that a list shows is the same in a line as in the whole view of the job."""
+    """All facts in a list are the same in a line and in the whole view of the job."""
     known = {
         "class": st.sampled_from(["guaranteed", None]),
         "priority": st.integers(1, 5),
@@ -115,7 +115,7 @@ def test_a_line_tells_what_the_view_tells(data: st.DataObject) -> None:
     ],
 )
 def test_a_name_finds_its_rows_in_the_bytes(text: str, asked: str) -> None:
-    """The rows of a name, in the order of the queue, whether found in the bytes or in the index."""
+    """Rows of a name are in queue order, whether found in the bytes or in the index."""
     rows = QueueRows(queue_bytes(VIEW))
     for _ in range(100 if asked == "often" else 0):
         rows.like("other-0000000010")
@@ -128,7 +128,7 @@ def test_a_name_finds_its_rows_in_the_bytes(text: str, asked: str) -> None:
 
 
 def test_few_rows_are_parsed_for_one_job() -> None:
-    """A line that is not of the job may even be no JSON."""
+    """A line of another job may even be invalid JSON."""
     data = queue_bytes(VIEW)
     spoilt = data.replace(b'"id":"other-0000000010"', b'"id"="other-0000000010"')
     assert [each.id for each in QueueRows(spoilt).like("train2")] == ["train2-0000000002"]
@@ -137,7 +137,7 @@ def test_few_rows_are_parsed_for_one_job() -> None:
 
 
 def test_the_view_is_one_json_object_with_a_row_a_line() -> None:
-    """`jq` reads it, and so does a client that knows no lines."""
+    """`jq` can read it, and so can a client that does not use lines."""
     data = queue_bytes(VIEW)
     assert json.loads(data) == VIEW
     jobs = len(VIEW["jobs"]) + len(VIEW["arrays"])
@@ -149,7 +149,7 @@ def test_the_view_is_one_json_object_with_a_row_a_line() -> None:
 
 
 def test_a_queue_of_an_older_bastion_is_read_too() -> None:
-    """It stands on one line."""
+    """It is on one line."""
     rows = QueueRows(json.dumps(VIEW).encode())
     assert rows.head["seq"] == 7
     assert rows.of({"train2-0000000002", "absent"}).keys() == {"train2-0000000002"}
@@ -165,7 +165,7 @@ def test_a_queue_of_an_older_bastion_is_read_too() -> None:
 def test_whatever_the_names_no_row_is_missed(
     jobs: list[tuple[str, int]], arrays: list[tuple[str, int]], text: str
 ) -> None:
-    """Also names that look like JSON, or like the keys of a row."""
+    """This includes names that look like JSON, or like the keys of a row."""
     view = body([row(*each) for each in jobs], [array(*each) for each in arrays])
     rows, every = QueueRows(queue_bytes(view)), QueueRows(queue_bytes(view)).every()
     assert meant(rows.like(text), text) == meant(every, text)

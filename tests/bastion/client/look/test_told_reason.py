@@ -1,4 +1,4 @@
-"""The times in a reason are as of the moment that a view is known to be true until."""
+"""Times in a reason are relative to the time until which a view is known to be valid."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ JOB = JobView(
 
 
 def test_a_time_in_a_reason_is_as_old_as_the_view_is_said_to_be() -> None:
-    """A later status says that the view still holds: its times are reckoned from then."""
+    """If a later status says that the view is still valid, its times count from then."""
     told = told_now(JOB, lambda: 118.0)
     assert (told.text, told.as_of) == ("waits after a failure; requeued in 12s", 118.0)
     assert told_now(JOB, lambda: 100.0) is JOB
 
 
 def test_the_times_of_a_list_are_as_old_as_the_list_is_said_to_be() -> None:
-    """A row of the queue, a job and one that has ended: the last has no time that passes."""
+    """This applies to queue rows and jobs; an ended job has no relative times."""
     fields = {"id": "b-1", "project": "p", "state": "queued", "phase": "queued"}
     line = JobLine({**fields, "reason": plain(REASON), "text": JOB.text}, 100.0)
     waiting = replace(JOB, phase="queued")
@@ -47,7 +47,7 @@ def test_the_times_of_a_list_are_as_old_as_the_list_is_said_to_be() -> None:
 
 
 def test_a_text_that_is_not_its_reason_stays() -> None:
-    """What a machine's silence or another version says in its place is not told anew."""
+    """Text about a silent machine or another version is not recomputed."""
     for job in (
         replace(JOB, text="its machine is silent, heard in the last 20s"),
         replace(JOB, reason={"kind": "OfTheFuture"}),

@@ -1,4 +1,4 @@
-"""The check of a launch, as a function of the launch and what it is handed."""
+"""The check of a launch, as a function of the launch and its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.rigs.scripted_bastion import QUOTA
 
 
 def launch_of(*, after: tuple[str, ...] = (), instance_type: str = "", **asked: int) -> Launch:
-    """A launch of one job of one process."""
+    """Return a launch of one job of one process."""
     process = Process(["true"], resources=Resources(**asked))
     job = Job(name="main", processes=(process,), instance_type=instance_type)
     return Launch(name="check", jobs=(job,), after=after)
@@ -38,7 +38,7 @@ def test_every_kind_of_problem_is_told_at_once() -> None:
 
 
 def test_a_wait_before_a_retry_that_would_be_cut_is_refused() -> None:
-    """A job asks for no more than there is, rather than have an hour in silence."""
+    """An unlimited wait is refused, not silently cut to an hour."""
     context = LaunchContext(project="blue", user="ada", types=frozenset({"v4"}))
     for asked, is_good in (("1h", True), ("2h", False)):
         job = Job(processes=[Process(["true"])], retries=1, retry_backoff=asked)
@@ -50,7 +50,7 @@ def test_a_wait_before_a_retry_that_would_be_cut_is_refused() -> None:
 
 
 def test_a_scope_of_a_stop_that_never_comes_is_refused() -> None:
-    """It would be ignored; with what stops others it is taken."""
+    """Without a stop of others it would be ignored; with it, it is accepted."""
     context = LaunchContext(project="blue", user="ada", types=frozenset({"v4"}))
     job = Job(processes=[Process(["true"])], scope="launch", on_failure="stop_others")
     check(Launch(name="x", jobs=[job]), context)
@@ -59,7 +59,7 @@ def test_a_scope_of_a_stop_that_never_comes_is_refused() -> None:
 
 
 def test_what_is_right_is_written_out() -> None:
-    """The project, the ids of targets and the resources of an instance type are in what is sent."""
+    """The request has the project, the ids of targets and the instance type's resources."""
     context = LaunchContext(project="blue", types=frozenset({"h100"}), targets={"prep": "prep-1"})
     made = check(launch_of(after=("prep",), instance_type="a3-highgpu-8g"), context)
     assert made.project == "blue"
@@ -81,7 +81,7 @@ def test_what_the_quota_file_never_lets_start_is_refused_before_anything_is_sent
 
 
 def test_machines_are_read_only_for_a_type_that_is_known_nowhere_else() -> None:
-    """A launch of known types costs no read; what waits for nothing looks for no job."""
+    """A launch of known types costs no read; without targets, no job is looked up."""
     reads: list[str] = []
 
     def machines() -> Iterable[Amounts]:

@@ -1,4 +1,4 @@
-"""What would happen, asked of the scheduler on root as it stands."""
+"""What would happen, according to the scheduler and the current root."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.rigs.scripted_bastion import world
 
 
 def test_a_job_that_fits_would_start() -> None:
-    """On an empty machine it starts at once, and nothing is stopped."""
+    """On an empty machine it starts immediately, and nothing is stopped."""
     outlook = client_of({}).what_if(asking(4))
     assert [job.partition("-")[0] for job in outlook.starts] == ["new"]
     assert not outlook.stops
 
 
 def test_a_share_that_is_lent_would_be_reclaimed() -> None:
-    """The borrower that would be stopped is named, and the job that it is stopped for."""
+    """The borrower that would be stopped is named, with the job for which it would be."""
     jobs = {
         "base-0": running("base-0", devices=(0, 1, 2, 3), job_class=JobClass.GUARANTEED),
         "extra-0": running("extra-0", devices=(4, 5, 6, 7), job_class=JobClass.BORROWED),
@@ -40,14 +40,14 @@ def test_a_share_that_is_lent_would_be_reclaimed() -> None:
 
 
 def test_what_can_never_run_is_told() -> None:
-    """More than any machine has would be refused or wait for ever; it would not start."""
+    """A job larger than any machine would be refused or wait forever, but not start."""
     outlook = client_of({}).what_if(asking(9))
     assert not outlook.starts
     assert outlook.refused or outlook.waits
 
 
 def test_what_the_bastion_would_not_take_is_told(tmp_path: Path) -> None:
-    """Secrets that are not granted, and code that could not be sent; nothing else then."""
+    """Refused secrets and code that could not be sent are reported alone."""
     wanted = asking(4)
     job = replace(wanted.jobs[0], secrets=[Secret("HF_TOKE")])
     outlook = client_of({}).what_if(replace(wanted, jobs=(job,)))
@@ -63,14 +63,14 @@ def test_what_the_bastion_would_not_take_is_told(tmp_path: Path) -> None:
 
 
 def test_several_jobs_are_one_gang() -> None:
-    """Jobs that start together are foreseen together."""
+    """Jobs that start together are planned together."""
     process = Process(["true"], resources=Resources(h100=2))
     jobs = tuple(Job(name=name, processes=(process,)) for name in ("a", "b"))
     assert len(client_of({}).what_if(Launch(name="new", jobs=jobs)).starts) == 2
 
 
 def test_another_quota_would_demote() -> None:
-    """A job that would leave its project's share is told before the file is applied."""
+    """A job that would leave its project's share is named before the file is applied."""
     jobs = {"base-0": running("base-0", devices=(0, 1, 2, 3), job_class=JobClass.GUARANTEED)}
     smaller = QUOTA.replace(
         "[project_resources.blue]\nh100 = 0.5", "[project_resources.blue]\nh100 = 0.25"
@@ -81,7 +81,7 @@ def test_another_quota_would_demote() -> None:
 
 
 def test_without_a_root_there_is_nothing_to_foresee() -> None:
-    """Where no bastion ever ran, and where the new file is wrong, that is told."""
+    """If no bastion ever ran, or the new file is wrong, the error says so."""
     store, clock = world()
     client = Client("memory:", user="ada", store=store, clock=clock)
     with pytest.raises(NotFoundError):

@@ -50,7 +50,7 @@ SMALL = 'name = "a"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n'
 
 
 def test_a_file_says_what_the_python_values_say() -> None:
-    """Same names, same meaning."""
+    """The names and meanings are the same."""
     assert parse_launch(WHOLE, source="spec.toml") == Launch(
         name="experiment",
         project="project1",
@@ -82,7 +82,7 @@ def test_a_file_says_what_the_python_values_say() -> None:
 
 
 def test_every_problem_is_told_at_once_with_its_path() -> None:
-    """One look at the file is enough to correct it."""
+    """One look is enough to correct the file."""
     text = """\
 name = "a b"
 colour = "red"
@@ -112,7 +112,7 @@ resources = { h100 = 0 }
 
 
 def test_one_table_in_place_of_a_list_is_told_with_its_brackets() -> None:
-    """Beside every other problem of that table."""
+    """It is reported beside every other problem of that table."""
     with pytest.raises(SpecError) as caught:
         parse_launch('name = "a"\n[jobs]\nreplicas = 0\n[jobs.processes]\n', source="a.toml")
     told = "\n".join(caught.value.problems)
@@ -164,7 +164,7 @@ def test_wrong_code_is_told_with_what_is_allowed(written: str, problem: str) -> 
 
 
 def test_the_file_that_was_meant_is_named(tmp_path: Path) -> None:
-    """A file with a similar stem is, and one that is alike in its suffix alone is not."""
+    """A file with a similar stem is named, one that only shares the suffix is not."""
     (tmp_path / "train.toml").touch()
     (tmp_path / "d.toml").touch()
     for written, hint in (("trian", f"did you mean {tmp_path}/train.toml?"), ("nope", _FROM_HERE)):
@@ -174,7 +174,7 @@ def test_the_file_that_was_meant_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """Missing, binary, a folder: one line each."""
+    """Missing, binary or a folder: one line each."""
     with pytest.raises(SpecError, match="no file"):
         read_launch(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_field_that_stands_elsewhere_is_told_where(top: str, job: str, problem: str) -> None:
-    """What is known on another level of the file is no riddle."""
+    """The error names the level of the file where the field is known."""
     text = f'name = "a"\n{top}\n[[jobs]]\n{job}\nprocesses = [{{ command = ["true"] }}]\n'
     with pytest.raises(SpecError) as caught:
         parse_launch(text, source="spec.toml")
@@ -245,7 +245,7 @@ def test_a_field_that_stands_elsewhere_is_told_where(top: str, job: str, problem
     ],
 )
 def test_no_value_of_a_wrong_type_is_converted(where: str, line: str, told: str) -> None:
-    """Text is no number and true is not 1, as in a launch that is written in Python."""
+    """Text is no number and true is not 1, as in Python."""
     lines = {"launch": "", "job": "", "process": ""} | {where: line}
     text = (
         f'name = "x"\n{lines["launch"]}\n[[jobs]]\n{lines["job"]}\n[[jobs.processes]]\n'
@@ -259,7 +259,7 @@ def test_no_value_of_a_wrong_type_is_converted(where: str, line: str, told: str)
 
 
 def test_control_characters_are_written_as_toml_reads_them() -> None:
-    """A screen escapes them in its own way, which no TOML parser takes."""
+    """A screen's own escapes are not valid TOML."""
     launch = Launch(name="x", jobs=[Job(processes=[Process(["a\x85b"], env={"A": "\x9f"})])])
     text = launch_text(launch)
     assert r"a\u0085b" in text
@@ -308,7 +308,7 @@ def test_a_script_is_written_line_by_line() -> None:
     ["\na\n", "a\n'''", "a\n'", "a\n\x85b", "a\r\nb", "a\n\u2028b", "\n", "a\n\x07", 'a\n"""\\'],
 )
 def test_every_text_of_several_lines_comes_back(odd: str) -> None:
-    """Where TOML's plain lines cannot have it, it is escaped, in commands and variables alike."""
+    """If TOML's plain lines cannot contain it, it is escaped, in commands and variables."""
     launch = Launch(
         name="x",
         description=odd,
@@ -329,6 +329,6 @@ _HUGE = f"0x{'f' * 6000}"
     ],
 )
 def test_a_number_of_thousands_of_digits_is_told(parse: Callable[[str], object], text: str) -> None:
-    """It is a mistake in the file, not one of ours, in each file that a user writes."""
+    """It is an error in any file of a user, not a bug of ours."""
     with pytest.raises((SpecError, QuotaError), match=r"not TOML.* the limit"):
         parse(text)

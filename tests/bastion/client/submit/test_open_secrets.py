@@ -1,4 +1,4 @@
-"""Which variables of a launch are told to be secrets that the bucket keeps."""
+"""Which variables of a launch cause a warning about secrets in the bucket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = "0123456789/+abcdef"
 def test_a_variable_that_is_named_as_a_secret_is_told(
     env: dict[str, str], told: str, of_the_job: bool
 ) -> None:
-    """By its name alone: the value stands in no warning."""
+    """Only its name counts: the value is in no warning."""
     process = Process(["true"], env={} if of_the_job else env)
     job = Job(processes=[process], env=env if of_the_job else {})
     warnings = open_secret_warnings(Launch(name="a", jobs=[job]))

@@ -10,7 +10,7 @@ from bastion.machine import Machine, Pool
 from tests.servers.aws.ec2 import PROFILE, ZONES
 
 NVIDIA = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20260101"
-"""The name of an image that pools take by default."""
+"""The name of the image that pools use by default."""
 POOL = Pool(
     name="gpu",
     provider="ec2",

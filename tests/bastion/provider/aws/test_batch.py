@@ -21,7 +21,7 @@ def machines(*indices: int, zone: str = "us-east-1a", batch: str = "g1") -> list
 
 @given(st.sets(st.integers(0, 40), min_size=1, max_size=30), st.integers(0, 10**6))
 def test_tags_and_launch_index_give_the_machine(indices: set[int], seq: int) -> None:
-    """Each machine of a batch is found again by its launch index, whatever the batch lacks."""
+    """Each machine of a batch is found again by its launch index, even if some are missing."""
     batch = Batch(pool="gpu-a.b@c", seq=seq, indices=tuple(sorted(indices)))
     tags = tags_of("bucket", batch)
     assert tuple(machine_of(tags, at) for at in range(len(indices))) == batch.names
@@ -45,7 +45,7 @@ def test_tags_of_others_give_no_machine(tags: dict[str, str]) -> None:
 
 
 def test_a_scattered_batch_is_refused() -> None:
-    """A batch that no tag can hold is refused before anything is made."""
+    """A batch that no tag can hold is refused before anything is created."""
     batch = Batch(pool="gpu", seq=7, indices=tuple(range(0, 400, 2)))
     with pytest.raises(ProviderRefusedError, match="too scattered"):
         tags_of("bucket", batch)

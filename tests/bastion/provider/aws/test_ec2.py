@@ -27,7 +27,7 @@ from tests.servers.aws.ec2 import (
 
 @pytest.fixture
 def world() -> Iterator[Ec2World]:
-    """A region without instances."""
+    """Provide a region without instances."""
     with ec2_server() as made:
         made.image(NVIDIA)
         yield made
@@ -47,7 +47,7 @@ def states(of: Ec2Provider) -> dict[str, str]:
 
 
 def test_a_batch_runs_once(world: Ec2World) -> None:
-    """A batch is one request; each instance is one of its machines, in the zone asked for."""
+    """A batch is one request; each instance is one of its machines, in the requested zone."""
     mine = provider(world)
     mine.create(batch(3), POOL)
     mine.create(batch(3), POOL)
@@ -61,7 +61,7 @@ def test_a_batch_runs_once(world: Ec2World) -> None:
 
 
 def test_a_batch_that_does_not_fit_makes_nothing(world: Ec2World) -> None:
-    """Where a zone has two of three, none is made; the other zone makes all."""
+    """If a zone has two of three, none is created; the other zone creates all."""
     world.stock = {ZONES[0]: 2}
     mine = provider(world)
     with pytest.raises(NoCapacityError, match=r"InsufficientInstanceCapacity.*us-east-1a"):
@@ -72,7 +72,7 @@ def test_a_batch_that_does_not_fit_makes_nothing(world: Ec2World) -> None:
 
 
 def test_a_zone_that_was_sold_out_is_tried_again(world: Ec2World) -> None:
-    """After a stock-out the same machines can be made in the same zone."""
+    """After a stockout, the same machines can be created in the same zone."""
     world.stock = {ZONES[0]: 0}
     mine = provider(world)
     with pytest.raises(NoCapacityError):
@@ -84,13 +84,13 @@ def test_a_zone_that_was_sold_out_is_tried_again(world: Ec2World) -> None:
 
 @pytest.mark.parametrize("lag", [0, 3])
 def test_a_create_whose_answer_is_lost_is_made_once(world: Ec2World, lag: int) -> None:
-    """A create that was done and not answered is repeated without harm, also if the list lags."""
+    """A create without an answer can be repeated safely, even if the list lags."""
     world.lost, world.lag = 1, lag
     mine = provider(world)
     with pytest.raises(ProviderUnavailableError):
         mine.create(batch(3), POOL)
     mine.create(batch(3), POOL)
-    provider(world).create(batch(3), POOL)  # a bastion that started anew
+    provider(world).create(batch(3), POOL)  # a restarted bastion
     assert len(world.alive()) == 3
     for _ in range(lag):
         world.tick()
@@ -98,7 +98,7 @@ def test_a_create_whose_answer_is_lost_is_made_once(world: Ec2World, lag: int) -
 
 
 def test_a_create_that_was_never_done_is_repeated(world: Ec2World) -> None:
-    """A create that neither was done nor answered is done by the next one."""
+    """A create that was neither done nor answered is done by the next one."""
     world.dropped = 1
     mine = provider(world)
     with pytest.raises(ProviderUnavailableError):
@@ -109,7 +109,7 @@ def test_a_create_that_was_never_done_is_repeated(world: Ec2World) -> None:
 
 
 def test_part_of_a_batch_in_doubt_is_not_made_again(world: Ec2World) -> None:
-    """A batch in doubt of which a machine is no longer wanted stays in doubt until it is listed."""
+    """A batch in doubt with an unwanted machine stays in doubt until it is listed."""
     world.lost, world.lag = 1, 2
     mine = provider(world)
     with pytest.raises(ProviderUnavailableError):
@@ -125,7 +125,7 @@ def test_part_of_a_batch_in_doubt_is_not_made_again(world: Ec2World) -> None:
 
 
 def test_an_image_that_came_out_between_two_tries_makes_nothing_twice(world: Ec2World) -> None:
-    """A newer image of the same name changes the request, and no second batch is made."""
+    """A newer image of the same name changes the request, but no second batch is created."""
     world.lost, world.lag = 1, 2
     mine = provider(world)
     with pytest.raises(ProviderUnavailableError):
@@ -137,7 +137,7 @@ def test_an_image_that_came_out_between_two_tries_makes_nothing_twice(world: Ec2
 
 
 def test_a_half_visible_batch_is_left_alone(world: Ec2World) -> None:
-    """Where only part of a batch is listed yet, the rest is not made again."""
+    """If only part of a batch is listed yet, the rest is not created again."""
     mine = provider(world)
     mine.create(batch(3), POOL)
     first, *others = world.instances()
@@ -151,7 +151,7 @@ def test_a_half_visible_batch_is_left_alone(world: Ec2World) -> None:
 
 
 def test_a_machine_that_is_over_is_never_made_again(world: Ec2World) -> None:
-    """A name is used up, also when EC2 no longer lists the instance that had it."""
+    """A name is used up, even when EC2 no longer lists the instance that had it."""
     mine = provider(world)
     mine.create(batch(1), POOL)
     mine.delete("gpu-7-0")
@@ -166,7 +166,7 @@ def test_a_machine_that_is_over_is_never_made_again(world: Ec2World) -> None:
 
 
 def test_a_stopped_instance_is_started(world: Ec2World) -> None:
-    """An instance that was stopped by hand is listed so, and started by a create."""
+    """An instance that was stopped manually is listed as stopped, and started by a create."""
     mine = provider(world)
     mine.create(batch(2), POOL)
     world.tick()
@@ -182,7 +182,7 @@ def test_a_stopped_instance_is_started(world: Ec2World) -> None:
 
 
 def test_a_delete_is_confirmed_by_the_list(world: Ec2World) -> None:
-    """A machine is gone when EC2 says so, not when it was asked for; others are left alone."""
+    """A machine is gone when EC2 says so, not when it was requested; others are left alone."""
     world.stays = True
     mine = provider(world)
     mine.create(batch(2), POOL)
@@ -198,7 +198,7 @@ def test_a_delete_is_confirmed_by_the_list(world: Ec2World) -> None:
 
 
 def test_a_machine_that_is_not_listed_yet_is_deleted_once_it_is(world: Ec2World) -> None:
-    """A delete that comes before the list does changes nothing; the next one deletes."""
+    """A delete before the list shows it changes nothing; the next one deletes."""
     world.lag = 2
     mine = provider(world)
     mine.create(batch(1), POOL)
@@ -211,7 +211,7 @@ def test_a_machine_that_is_not_listed_yet_is_deleted_once_it_is(world: Ec2World)
 
 
 def test_a_spot_instance_that_is_taken_is_gone_in_amazons_words(world: Ec2World) -> None:
-    """What EC2 says of the end of an instance is in the list."""
+    """EC2's message about the end of an instance is in the list."""
     spot = pool(terms="spot")
     mine = provider(world, of=spot)
     mine.create(batch(2), spot)
@@ -224,7 +224,7 @@ def test_a_spot_instance_that_is_taken_is_gone_in_amazons_words(world: Ec2World)
 
 
 def test_a_list_has_every_page(world: Ec2World) -> None:
-    """A list that EC2 cuts into pages is whole, or raises."""
+    """A list that EC2 divides into pages is complete, or raises."""
     mine = provider(world)
     for seq in range(7):
         mine.create(batch(2, seq=seq), POOL)
@@ -248,7 +248,7 @@ def test_a_bucket_sees_only_its_own(world: Ec2World) -> None:
 
 
 def test_the_account_is_told(world: Ec2World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By each instance, and by Amazon's own answer where a list shows none."""
+    """The instances and, if a list has none, Amazon's own answer show it."""
     mine = provider(world)
     mine.create(batch(1), POOL)
     assert [listed.account for listed in mine.list()] == [f"account {ACCOUNT}"]
@@ -312,7 +312,7 @@ def test_an_instance_whose_tags_are_removed_is_told_and_no_leak(
 
 
 def test_an_instance_with_strange_tags_is_left_alone(world: Ec2World) -> None:
-    """What cannot be one of our machines is not listed, so never deleted."""
+    """What cannot be one of our machines is not listed, and so never deleted."""
     mine = provider(world)
     mine.create(batch(1), POOL)
     world.instances()[0].add_tags({"machines": "seven"})
@@ -346,7 +346,7 @@ def test_a_wrong_setting_makes_nothing(world: Ec2World) -> None:
 def test_a_refused_call_changes_nothing(
     world: Ec2World, refusal: Refusal, error: type[Exception]
 ) -> None:
-    """Rights, credentials and pacing are told apart in every operation, and can be mended."""
+    """Permissions, credentials and rate limits have different errors, and can be fixed."""
     mine = provider(world)
     mine.create(batch(1, seq=1), POOL)
     world.refusals["*"] = refusal
@@ -360,7 +360,7 @@ def test_a_refused_call_changes_nothing(
 
 
 def test_a_limit_of_the_account_is_a_limit(world: Ec2World) -> None:
-    """A quota of the account is told as such, with EC2's own words."""
+    """A quota of the account is reported as such, with EC2's own words."""
     world.refusals["RunInstances"] = Refusal("VcpuLimitExceeded", "you asked for 192 vCPU")
     with pytest.raises(NoCapacityError, match="192 vCPU") as caught:
         provider(world).create(batch(1), POOL)
@@ -368,7 +368,7 @@ def test_a_limit_of_the_account_is_a_limit(world: Ec2World) -> None:
 
 
 def test_the_newest_image_of_a_name_is_taken(world: Ec2World) -> None:
-    """Of several images of a name and owner the newest boots, and none of another owner."""
+    """Of several images of a name and owner the newest is used, and none of another owner."""
     newest = world.image(NVIDIA.replace("20260101", "20260303"), made_at="2026-03-03")
     world.image(NVIDIA.replace("20260101", "20260202"), made_at="2026-02-02")
     world.image(NVIDIA.replace("20260101", "20260404"), owner="self", made_at="2026-04-04")
@@ -377,7 +377,7 @@ def test_the_newest_image_of_a_name_is_taken(world: Ec2World) -> None:
 
 
 def test_the_subnet_is_of_the_zone(world: Ec2World) -> None:
-    """A VPC's subnet in the machine's zone is taken, the one with most free addresses."""
+    """In a VPC, the subnet in the machine's zone with most free addresses is used."""
     vpc = world.backend.create_vpc("10.0.0.0/16")
     wanted = world.backend.create_subnet(vpc.id, "10.0.0.0/20", availability_zone=ZONES[1])
     world.backend.create_subnet(vpc.id, "10.0.64.0/28", availability_zone=ZONES[1])
@@ -390,7 +390,7 @@ def test_the_subnet_is_of_the_zone(world: Ec2World) -> None:
 
 
 def test_efa_takes_the_default_subnet(world: Ec2World) -> None:
-    """EFA interfaces are made in the zone's default subnet where no network is named."""
+    """Without a named network, EFA interfaces are created in the zone's default subnet."""
     fast = pool(instance_type="p4d.24xlarge", options={"efa": "true"})
     provider(world, of=fast).create(batch(2), fast)
     (request,) = world.requests
@@ -400,13 +400,13 @@ def test_efa_takes_the_default_subnet(world: Ec2World) -> None:
 
 
 def test_a_zone_of_another_region_has_no_capacity(world: Ec2World) -> None:
-    """A machine whose zone was taken out of the pool with its region is not made elsewhere."""
+    """A machine in a zone that left the pool with its region is not created elsewhere."""
     with pytest.raises(NoCapacityError, match="no zone 'eu-west-1a' any more"):
         provider(world).create(batch(1, zone="eu-west-1a"), POOL)
 
 
 def test_an_endpoint_that_is_away_is_out_of_reach(world: Ec2World) -> None:
-    """A connection that fails, and an answer that is no XML, leave the outcome unknown."""
+    """A failed connection, and an answer that is not XML, leave the outcome unknown."""
     away = Ec2World(endpoint="http://127.0.0.1:9")
     with pytest.raises(ProviderUnavailableError, match="did not answer"):
         provider(away).list()
@@ -417,7 +417,7 @@ def test_an_endpoint_that_is_away_is_out_of_reach(world: Ec2World) -> None:
 
 
 def test_a_region_that_does_not_answer_keeps_no_delete_from_the_others(world: Ec2World) -> None:
-    """The machine is deleted in its own region, and the one that is away is told."""
+    """The machine is deleted in its own region, and the one that is away is reported."""
     provider(world).create(batch(1), POOL)
     world.tick()
     away = connect_to(Ec2World(endpoint="http://127.0.0.1:9"))
@@ -433,7 +433,7 @@ def test_a_region_that_does_not_answer_keeps_no_delete_from_the_others(world: Ec
 
 
 def test_missing_credentials_are_refused(world: Ec2World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bastion without credentials says so, and what to run."""
+    """The error of a bastion without credentials says which command to run."""
     mine = provider(world)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(ProviderRefusedError, match="credentials") as caught:
@@ -442,14 +442,14 @@ def test_missing_credentials_are_refused(world: Ec2World, monkeypatch: pytest.Mo
 
 
 def test_calls_are_sent_once_and_have_a_deadline(world: Ec2World) -> None:
-    """The client itself neither repeats a call nor waits for ever."""
+    """The client itself neither repeats a call nor waits forever."""
     config = client("us-east-1").meta.config
     assert config.retries["total_max_attempts"] == 1
     assert 0 < config.connect_timeout < config.read_timeout <= 60
 
 
 def test_the_sdk_is_loaded_by_the_first_call() -> None:
-    """Making the provider loads no SDK, so a bastion without EC2 pays nothing."""
+    """Creating the provider loads no SDK, so a bastion without EC2 pays nothing."""
     line = (
         "import sys; from bastion.machine import Pool; from quota.amounts import Amounts;"
         " from bastion.provider.aws.ec2 import Ec2Provider;"
@@ -461,7 +461,7 @@ def test_the_sdk_is_loaded_by_the_first_call() -> None:
 
 
 def test_rights_are_told_without_making_anything(world: Ec2World) -> None:
-    """EC2 says what it would answer: nothing is made or ended, and what is refused is told."""
+    """EC2 says what it would answer: nothing is created or ended, and refusals are reported."""
     mine = provider(world)
     assert mine.lacking() == ()
     assert world.instances() == ()

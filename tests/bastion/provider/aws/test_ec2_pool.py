@@ -1,4 +1,4 @@
-"""What a pool of EC2's machines may say."""
+"""The possible settings of a pool of EC2 machines."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ def test_a_good_pool_has_no_problem(changes: dict[str, Any]) -> None:
     ],
 )
 def test_a_wrong_pool_is_told(changes: dict[str, Any], problem: str) -> None:
-    """What EC2 could not do is told before anything is made, beginning with its field."""
+    """The error begins with its field and comes before anything is created."""
     (found,) = problems(pool(**changes))
     assert found.startswith(problem)
 
 
 def test_every_problem_is_told_at_once() -> None:
-    """A pool with several mistakes is told all of them."""
+    """A pool with several errors has all of them reported."""
     wrong = pool(zones=("x",), identity="", image="x", network="x", tags=("x",))
     assert len(problems(wrong)) == 5
 
@@ -106,7 +106,7 @@ def test_a_zone_has_a_region(zone: str, region: str) -> None:
 
 
 def test_the_default_image_has_the_driver() -> None:
-    """GPUs and Amazon's own chips boot the image that has their driver."""
+    """GPUs and Amazon's own chips boot the image with their driver."""
     assert "Nvidia" in image_of(pool())
     assert "Neuron" in image_of(pool(instance_type="trn1.32xlarge"))
     assert "Neuron" in image_of(pool(instance_type="inf2.xlarge"))
@@ -114,7 +114,7 @@ def test_the_default_image_has_the_driver() -> None:
 
 
 def test_efa_interfaces_are_as_ec2_describes() -> None:
-    """The number of EFA interfaces is EC2's own, for every type that the catalog has."""
+    """The number of EFA interfaces is EC2's own, for every type in the catalog."""
     from bastion.catalog import _EC2
 
     text = (Path(moto.__file__).parent / "ec2/resources/instance_types.json.gz").read_bytes()

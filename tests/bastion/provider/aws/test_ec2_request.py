@@ -1,4 +1,4 @@
-"""What EC2 is asked for, held against botocore's own description of it."""
+"""Requests to EC2, checked against botocore's own description."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROUP = "arn:aws:resource-groups:us-east-1:123456789012:group/mine"
 
 @cache
 def described() -> Any:
-    """Botocore's description of EC2."""
+    """Return botocore's description of EC2."""
     return botocore.session.Session().get_service_model("ec2")
 
 
@@ -106,7 +106,7 @@ def test_a_request_fits_its_description(changes: dict[str, Any]) -> None:
 
 
 def test_a_batch_is_all_or_none() -> None:
-    """The least count of a request is its most, and it is made in the machines' zone."""
+    """The minimum count of a request is its maximum, and it is created in the machines' zone."""
     made = request(pool(), size=5)
     assert (made["MinCount"], made["MaxCount"]) == (5, 5)
     assert made["Placement"]["AvailabilityZone"] == "us-east-1a"
@@ -130,7 +130,7 @@ def test_nothing_outlives_its_instance() -> None:
 
 
 def test_a_data_volume_of_an_image_ends_with_its_instance() -> None:
-    """An image may say that its volumes stay: each instance would leave one that costs on."""
+    """An image may keep its volumes: each instance would leave one that costs money."""
     ends, stays = {"DeleteOnTermination": True}, {"DeleteOnTermination": False}
     shown = {
         "ImageId": "ami-0123456789abcdef0",
@@ -193,7 +193,7 @@ def test_a_name_that_the_pool_gives_is_kept() -> None:
 
 
 def test_a_spot_instance_is_not_asked_for_again() -> None:
-    """A spot instance that is taken ends, and its request with it."""
+    """A spot instance that is interrupted ends, and its request with it."""
     assert request(pool(terms="spot"))["InstanceMarketOptions"] == {
         "MarketType": "spot",
         "SpotOptions": {
@@ -219,7 +219,7 @@ def test_reserved_capacity_is_all_that_is_used() -> None:
 
 @pytest.mark.parametrize(("kind", "cards"), [("p4d.24xlarge", 4), ("p5.48xlarge", 32)])
 def test_efa_is_on_every_network_card(kind: str, cards: int) -> None:
-    """A machine has one interface for IP and EFA on each card, each place used once."""
+    """A machine has one interface for IP and EFA on each card, with each index used once."""
     made = request(pool(instance_type=kind, options={"efa": "true"}), subnet="subnet-1")
     interfaces = made["NetworkInterfaces"]
     assert "SubnetId" not in made
@@ -243,7 +243,7 @@ def test_a_long_script_is_compressed() -> None:
 
 
 def test_lists_ask_for_what_is_ours() -> None:
-    """EC2 itself leaves out what is of other buckets and pools."""
+    """EC2 itself filters out other buckets and pools."""
     filters = own_filters("bucket", "gpu", seq=7)
     valid("DescribeInstances", {"Filters": filters, "MaxResults": 500})
     assert {each["Name"]: each["Values"] for each in filters} == {

@@ -1,4 +1,4 @@
-"""The rights that the guide gives to a bastion."""
+"""The permissions that the guide gives to a bastion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[4]
 
 
 def test_the_guide_grants_what_is_called_and_no_more() -> None:
-    """The policy in the guide has every action of EC2 that the provider calls, and tagging."""
+    """The policy in the guide has every EC2 action that the provider calls, and tagging."""
     page = (REPOSITORY / "docs/guides/run-on-aws.md").read_text()
     policy = json.loads(page.partition("```json\n")[2].partition("```")[0])
     assert policy == machines_policy(["arn:aws:iam::*:role/bastion-gpu"])

@@ -20,7 +20,7 @@ from bastion.provider.aws.verdicts import PAUSE_S, verdict
     ],
 )
 def test_a_sold_out_zone_is_no_capacity(code: str, status: int) -> None:
-    """A zone without capacity is a verdict, also where EC2 calls it an error of its server."""
+    """A zone without capacity is a verdict, even if EC2 reports it as a server error."""
     found = verdict(code, "We have\n none", status=status, what="create 1 p5 in us-east-1a")
     assert isinstance(found, NoCapacityError)
     assert not found.is_limit
@@ -31,7 +31,7 @@ def test_a_sold_out_zone_is_no_capacity(code: str, status: int) -> None:
     "code", ["VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded"]
 )
 def test_a_limit_of_the_account_is_told_apart(code: str) -> None:
-    """A quota of the account is no capacity, and said to be a limit."""
+    """A quota of the account is a lack of capacity, reported as a limit."""
     found = verdict(code, "asked for 192 vCPU", status=400, what="create")
     assert isinstance(found, NoCapacityError)
     assert found.is_limit
@@ -40,7 +40,7 @@ def test_a_limit_of_the_account_is_told_apart(code: str) -> None:
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling", "SlowDown"])
 def test_throttling_asks_for_patience(code: str) -> None:
-    """A call too many is tried again after a pause, and is no limit of the account."""
+    """A call beyond the rate limit is retried after a pause, and is no limit of the account."""
     found = verdict(code, "", status=503, what="list")
     assert isinstance(found, ProviderUnavailableError)
     assert found.retry_after_s == PAUSE_S
@@ -51,7 +51,7 @@ def test_throttling_asks_for_patience(code: str) -> None:
     [("InternalError", 500), ("Unavailable", 503), ("504", 504), ("Odd", 500), ("", 0)],
 )
 def test_a_failing_server_leaves_the_outcome_unknown(code: str, status: int) -> None:
-    """What EC2 does not explain may have been done."""
+    """An error that EC2 does not explain may mean that the call was done."""
     assert isinstance(verdict(code, "", status=status, what="list"), ProviderUnavailableError)
 
 
@@ -66,7 +66,7 @@ def test_a_failing_server_leaves_the_outcome_unknown(code: str, status: int) -> 
     ],
 )
 def test_a_wrong_setting_is_refused(code: str, hint: str) -> None:
-    """What an admin must mend is refused, with what to do where that is known."""
+    """What an admin must fix is refused, with what to do if that is known."""
     found = verdict(code, "no", status=403, what="create")
     assert isinstance(found, ProviderRefusedError)
     assert hint in found.hint

@@ -47,7 +47,7 @@ POOL = Pool(
 def booted(
     pool: Pool, root: str, folder: Path, environ: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A machine that its start-up script begins."""
+    """Run a machine from its start-up script."""
     script = startup_script(pool, Boot.here(root, "b", stays=True), machine=f"printf %s {MACHINE}")
     env = {**os.environ, **environ, "BASTION_BOOT_DIR": str(folder)}
     with subprocess.Popen(["sh", "-c", script], env=env, start_new_session=True) as shell:
@@ -61,7 +61,7 @@ def booted(
 
 
 def first_facts(store: ObjectStore) -> tuple[Fact, ...]:
-    """The facts of the first bell of the machine that has news: its look at the clock has none."""
+    """Return the facts of the machine's first bell with news, which its clock check lacks."""
     until = CLOCK.monotonic() + PATIENCE_S
     while CLOCK.monotonic() < until:
         for entry in store.list(layout.bells(MACHINE)):
@@ -99,7 +99,7 @@ def test_a_new_machine_greets_with_its_steps(root: str, tmp_path: Path) -> None:
 
 
 def test_a_file_in_the_folder_of_a_machine_is_no_module_of_ours(root: str, tmp_path: Path) -> None:
-    """What was left there under our name is not run in place of the agent."""
+    """A file with one of our names is not run in place of the agent."""
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "bastion.py").write_text("raise SystemExit(9)\n")
     with booted(POOL, root, tmp_path / "m", {}):
@@ -118,7 +118,7 @@ def test_a_failed_command_is_told_with_its_output(root: str, tmp_path: Path) -> 
 
 
 def other_wheel() -> tuple[str, bytes]:
-    """The wheel of another build: the same program and one file more; its digest and bytes."""
+    """Return the wheel of another build, the same program and one more file: digest and bytes."""
     packed = io.BytesIO(own_wheel().data)
     with zipfile.ZipFile(packed, "a") as archive:
         archive.writestr("bastion/of_another_build.py", "")
@@ -127,7 +127,7 @@ def other_wheel() -> tuple[str, bytes]:
 
 
 def greeting(store: ObjectStore, build: str) -> tuple[int, Hello]:
-    """The life and the greeting of the agent of a build, once it greets."""
+    """Return the life and the greeting of the agent of a build, once it greets."""
     until = CLOCK.monotonic() + PATIENCE_S
     while CLOCK.monotonic() < until:
         for entry in store.list(layout.bells(MACHINE)):
@@ -160,7 +160,7 @@ def test_an_idle_machine_becomes_of_another_build(root: str, tmp_path: Path) -> 
 
 @contextmanager
 def clouds(kind: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """A bucket of that kind on loopback, and the variables by which it is found."""
+    """Provide a bucket of that kind on loopback, and the variables by which it is found."""
     if kind == "gs":
         with GcsServer("bucket") as server:
             yield "gs://bucket/team a/bastion", {"STORAGE_EMULATOR_HOST": server.url}
@@ -172,7 +172,7 @@ def clouds(kind: str) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def test_a_failed_boot_is_told_though_its_log_takes_no_line(tmp_path: Path) -> None:
-    """On a full disk the log is what fails next; the bucket has room."""
+    """On a full disk, the log fails too; the bucket has room."""
     store = open_store(f"file://{tmp_path}/root", makes_root=True)
     boot = Boot(root_url=f"file://{tmp_path}/root", bucket="b", wheel="wheels/w", digest="0" * 64)
     store.create(boot.wheel, b"another wheel")
@@ -191,9 +191,9 @@ def test_a_failed_boot_is_told_though_its_log_takes_no_line(tmp_path: Path) -> N
 
 
 def test_what_is_being_written_is_no_object(tmp_path: Path) -> None:
-    """Of a write that does not come to its end nothing is in a list: it would be set aside."""
+    """An incomplete write is never listed, as it would be set aside."""
     store = open_store(f"file://{tmp_path}", makes_root=True)
-    store.create("inbox/bell.json/below", b"")  # so that nothing can be at its key
+    store.create("inbox/bell.json/below", b"")  # so nothing can be at its key
     with pytest.raises(IsADirectoryError):
         send(f"file://{tmp_path}", "PUT", "inbox/bell.json", b"said")
     assert [entry.key for entry in store.list("")] == ["inbox/bell.json/below"]

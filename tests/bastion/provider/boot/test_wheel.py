@@ -1,4 +1,4 @@
-"""The wheel of this program: made of its own files, and one that pip takes."""
+"""The wheel of this program: built from its own files, and accepted by pip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_it_holds_every_source_file() -> None:
 
 
 def test_pip_installs_it(tmp_path: Path) -> None:
-    """Pip takes it for a wheel: its record of hashes and its metadata are right."""
+    """Pip accepts it as a wheel: its hashes and its metadata are correct."""
     wheel = own_wheel()
     (tmp_path / wheel.name).write_bytes(wheel.data)
     to = tmp_path / "installed"
@@ -39,7 +39,7 @@ def test_pip_installs_it(tmp_path: Path) -> None:
 
 
 def test_it_pins_what_an_agent_needs() -> None:
-    """For each kind of bucket it names what is needed, and every name has the version of here."""
+    """It lists the requirements of each kind of bucket, with the local versions."""
     with zipfile.ZipFile(io.BytesIO(own_wheel().data)) as packed:
         (pins,) = (name for name in packed.namelist() if name.endswith("pins.txt"))
         pinned = dict(line.split("==") for line in packed.read(pins).decode().split())
@@ -68,7 +68,7 @@ def test_a_bastion_installs_what_keeps_the_record(kind: str) -> None:
 
 
 def test_the_image_holds_what_a_bastion_needs() -> None:
-    """The image of the Dockerfile serves every kind of bucket, its record, metrics and pages."""
+    """The Dockerfile's image serves every kind of bucket, its record, metrics and pages."""
     text = (rules.REPOSITORY / "Dockerfile").read_text()
     (found,) = re.findall(r"\*\.whl\)\[([a-z,-]+)\]", text)
     extras = set(found.split(",")) | {"gcp", "metrics"}  # those that gce and web bring

@@ -33,24 +33,24 @@ TPUS = Pool(
 
 
 def gce(server: Compute, pool: Pool = GPUS, *, bucket: str = BUCKET) -> GceProvider:
-    """A provider of a bastion that has just started."""
+    """Return a provider of a bastion that has just started."""
     api = Api("compute", project=server.project, clock=server.clock, endpoint=server.url)
     return GceProvider(pool, bucket=bucket, script=script, api=api)
 
 
 def tpu(server: Tpu, pool: Pool = TPUS, *, bucket: str = BUCKET) -> GcpTpuProvider:
-    """A provider of a bastion that has just started."""
+    """Return a provider of a bastion that has just started."""
     api = Api("tpu", project=server.project, clock=server.clock, endpoint=server.url)
     return GcpTpuProvider(pool, bucket=bucket, script=script, api=api)
 
 
 def script(pool: Pool, machine: str) -> str:
-    """The start-up script of a bastion of that bucket."""
+    """Return the start-up script of a bastion of that bucket."""
     return startup_script(pool, BOOT, machine=machine)
 
 
 def vms(count: int, pool: Pool = GPUS, *, seq: int = 7, zone: str = "") -> list[Machine]:
-    """A batch of VMs."""
+    """Return a batch of VMs."""
     return [
         Machine(
             name=f"{pool.name}-{seq}-{index}",
@@ -63,7 +63,7 @@ def vms(count: int, pool: Pool = GPUS, *, seq: int = 7, zone: str = "") -> list[
 
 
 def hosts(slices: int, pool: Pool = TPUS, *, seq: int = 7) -> list[Machine]:
-    """A batch of slices, with every host of each."""
+    """Return a batch of slices, with every host of each."""
     return [
         Machine(
             name=f"{pool.name}-{seq}-{index}-h{host}",

@@ -1,4 +1,4 @@
-"""Calls of Google's APIs: whose they are, and what it means that they fail."""
+"""Calls of Google's APIs: their identity, and the meaning of their errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.servers.google import ApiError, Compute
 
 
 class Tokens(Credentials):
-    """Credentials whose tokens are taken from a list; when it is empty, there is none."""
+    """Credentials whose tokens come from a list; when it is empty, there is none."""
 
     def __init__(self, *tokens: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.left = list(tokens)
 
     def refresh(self, request: object) -> None:
-        """Take the next token, which lives for long."""
+        """Take the next token, which lives long."""
         if not self.left:
             raise google.auth.exceptions.RefreshError("invalid_grant: Token has been revoked")
         self.token = self.left.pop(0)
@@ -36,14 +36,14 @@ class Tokens(Credentials):
 
 @pytest.fixture
 def server() -> Iterator[Compute]:
-    """Compute Engine, whose every exchange is as Google describes it."""
+    """Run Compute Engine, with every exchange checked against Google's description."""
     with Compute.at(VirtualClock()) as made:
         yield made
         assert made.problems == []
 
 
 def owned(server: Compute, credentials: Credentials) -> GceProvider:
-    """A provider with credentials."""
+    """Return a provider with credentials."""
     api = Api(
         "compute",
         project=server.project,
@@ -55,7 +55,7 @@ def owned(server: Compute, credentials: Credentials) -> GceProvider:
 
 
 def test_credentials_that_expire_in_the_middle_are_renewed(server: Compute) -> None:
-    """A token that is taken no more is replaced, and the same call goes on."""
+    """A token that is no longer accepted is replaced, and the same call continues."""
     server.tokens = {"first"}
     provider = owned(server, Tokens("first", "second"))
     assert provider.list() == ()
@@ -65,7 +65,7 @@ def test_credentials_that_expire_in_the_middle_are_renewed(server: Compute) -> N
 
 
 def test_credentials_that_are_revoked_are_a_refusal(server: Compute) -> None:
-    """Without a token nothing is made, and an admin reads what to do; a new one is used at once."""
+    """Without a token nothing is created, and the error says what to do; a new one works."""
     server.tokens = {"first"}
     tokens = Tokens("first")
     provider = owned(server, tokens)
@@ -92,7 +92,7 @@ def test_credentials_that_are_revoked_are_a_refusal(server: Compute) -> None:
     ids=["no-json", "no-object", "half", "gateway", "no-http", "nothing"],
 )
 def test_what_is_no_answer_of_googles_is_no_answer(answer: bytes) -> None:
-    """Whatever else answers, the outcome is unknown, and no list is made of it."""
+    """If something else answers, the outcome is unknown, and there is no list."""
     with canned(answer) as url:
         api = Api("compute", project="acme", clock=VirtualClock(), endpoint=f"{url}/compute/v1/")
         provider = GceProvider(GPUS, bucket=BUCKET, script=script, api=api)
@@ -101,7 +101,7 @@ def test_what_is_no_answer_of_googles_is_no_answer(answer: bytes) -> None:
 
 
 def test_a_pause_that_google_asks_for_is_kept(server: Compute) -> None:
-    """A call too many says how long to wait: as Google asks, within bounds."""
+    """An exceeded rate limit says how long to wait: as Google asks, within bounds."""
     for asked, kept_s in (("45", 45.0), ("1", 20.0), ("86400", 300.0)):
         headers = {"Retry-After": asked}
         server.fail("List", ApiError(429, "rateLimitExceeded", "slow", headers=headers))
@@ -111,7 +111,7 @@ def test_a_pause_that_google_asks_for_is_kept(server: Compute) -> None:
 
 
 def test_pages_without_end_are_no_list() -> None:
-    """A server that always has another page is not followed for ever."""
+    """A server that always has another page is not followed forever."""
     body = b'{"nextPageToken": "again", "items": {}}'
     answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
     with canned(answer + body) as url:
@@ -122,7 +122,7 @@ def test_pages_without_end_are_no_list() -> None:
 
 
 def test_lists_leave_nothing_behind(server: Compute) -> None:
-    """The client's megabytes of a resource are made once, not for each call."""
+    """The client's megabytes of a resource are loaded once, not per call."""
     provider = gce(server)
 
     def made() -> int:

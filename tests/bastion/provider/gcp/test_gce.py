@@ -1,4 +1,4 @@
-"""VMs of Compute Engine: what is asked for, and what becomes of it."""
+"""VMs of Compute Engine: the requests and their results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.servers.google import Compute
 
 @pytest.fixture
 def server() -> Iterator[Compute]:
-    """Compute Engine, whose every exchange is as Google describes it."""
+    """Run Compute Engine, with every exchange checked against Google's description."""
     with Compute.at(VirtualClock()) as made:
         yield made
         assert made.problems == []
 
 
 def states(provider: GceProvider) -> dict[str, str]:
-    """Name -> state of what is listed."""
+    """Return name -> state of listed machines."""
     return {listed.name: listed.state for listed in provider.list()}
 
 
@@ -66,7 +66,7 @@ POOLS = {
 def test_each_kind_of_pool_is_asked_for_as_google_describes_it(
     server: Compute, pool: Pool, count: int
 ) -> None:
-    """A machine alone and a batch of every kind of pool are valid requests, and are made."""
+    """Single machines and batches of every kind of pool are valid requests, and are created."""
     provider = gce(server, pool)
     provider.create(vms(count, pool), pool)
     assert set(states(provider)) == {machine.name for machine in vms(count, pool)}
@@ -87,7 +87,7 @@ def test_accelerators_are_attached_where_the_type_has_none(server: Compute) -> N
 
 
 def test_a_spot_machine_deletes_itself_when_it_is_taken(server: Compute) -> None:
-    """A spot VM that is preempted leaves the list, and its name makes no second one."""
+    """A preempted spot VM leaves the list, and its name creates no second one."""
     pool = POOLS["spot"]
     provider = gce(server, pool)
     provider.create(vms(1, pool), pool)
@@ -101,7 +101,7 @@ def test_a_spot_machine_deletes_itself_when_it_is_taken(server: Compute) -> None
 
 
 def test_a_reservation_is_the_only_source(server: Compute) -> None:
-    """A reserved machine comes from its reservation or not at all."""
+    """A reserved machine comes from its reservation or is not created."""
     pool = POOLS["reserved"]
     gce(server, pool).create(vms(1, pool), pool)
     affinity = server.sent[0][1]["reservationAffinity"]
@@ -110,7 +110,7 @@ def test_a_reservation_is_the_only_source(server: Compute) -> None:
 
 
 def test_what_is_missing_of_a_batch_is_made(server: Compute) -> None:
-    """Of a batch of which some machines exist, the others are made, again all or none."""
+    """If some machines of a batch exist, the others are created, again all or none."""
     provider = gce(server)
     provider.create(vms(3)[:1], GPUS)
     provider.create(vms(3), GPUS)
@@ -142,7 +142,7 @@ def test_the_cause_of_a_half_made_batch_is_told(server: Compute) -> None:
 
 
 def test_an_image_that_is_missing_is_a_refusal(server: Compute) -> None:
-    """A setting that Google does not know is told with its words, and makes nothing."""
+    """An unknown setting is reported in Google's words, and creates nothing."""
     server.images = {"another"}
     with pytest.raises(ProviderRefusedError, match="images/family/cuda"):
         gce(server).create(vms(1), GPUS)
@@ -160,7 +160,7 @@ def test_a_stock_out_that_comes_late_is_told_at_the_next_create(server: Compute)
 
 
 def test_every_page_of_every_zone_is_listed(server: Compute) -> None:
-    """A list goes through all pages and zones, also one that the pool names no more."""
+    """A list covers all pages and zones, even a zone that the pool no longer names."""
     provider = gce(server)
     provider.create(vms(3), GPUS)
     provider.create(vms(3, seq=8, zone="us-central1-b"), GPUS)
@@ -172,7 +172,7 @@ def test_every_page_of_every_zone_is_listed(server: Compute) -> None:
 
 
 def test_a_zone_that_does_not_answer_keeps_no_delete_from_the_others(server: Compute) -> None:
-    """Before the first list its zone is not known: it is deleted, and the failing zone is told."""
+    """Before the first list its zone is unknown: it is deleted, and the failed zone reported."""
     gce(server).create(vms(1, zone=GPUS.zones[1]), GPUS)
     server.unreachable = {GPUS.zones[0]}
     with pytest.raises(ProviderUnavailableError, match=f"gpus-7-0 in {GPUS.zones[0]}"):
@@ -194,7 +194,7 @@ def test_calls_of_a_list_do_not_grow_with_zones(server: Compute) -> None:
 
 
 def test_a_zone_that_does_not_answer_makes_no_shorter_list(server: Compute) -> None:
-    """Where one zone of the pool is unreachable, there is no list at all."""
+    """If one zone of the pool is unreachable, there is no list at all."""
     provider = gce(server)
     provider.create(vms(1), GPUS)
     server.unreachable = {GPUS.zones[1]}
@@ -212,7 +212,7 @@ def test_an_outage_of_a_zone_elsewhere_is_none_of_a_pools(server: Compute) -> No
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_list_that_lags_makes_nothing_twice(server: Compute, restarts: bool) -> None:
-    """While a list does not show what was made, a create makes nothing, also after a restart."""
+    """While a list omits what was created, a create does nothing, even after a restart."""
     server.lag_s = 60.0
     provider = gce(server)
     provider.create(vms(2), GPUS)
@@ -227,7 +227,7 @@ def test_a_list_that_lags_makes_nothing_twice(server: Compute, restarts: bool) -
 
 
 def test_a_machine_whose_labels_are_changed_is_not_gone(server: Compute) -> None:
-    """It runs and is paid for: it is listed with what to do, and is deleted by its name."""
+    """It runs and costs money: it is listed with what to do, and is deleted by its name."""
     mine = gce(server)
     mine.create(vms(2), GPUS)
     server.clock.sleep(60)
@@ -249,7 +249,7 @@ def test_a_machine_whose_labels_are_changed_is_not_gone(server: Compute) -> None
 
 
 def test_the_project_is_told(server: Compute) -> None:
-    """By each machine, and where a list shows none."""
+    """The machines show it, and so does a list without machines."""
     mine = gce(server)
     mine.create(vms(1), GPUS)
     assert [listed.account for listed in mine.list()] == ["project acme"]
@@ -257,7 +257,7 @@ def test_the_project_is_told(server: Compute) -> None:
 
 
 def test_only_its_own_machines_are_listed(server: Compute) -> None:
-    """Machines of another bucket, of another pool, and those of people are left out."""
+    """Machines of another bucket or pool, and those of people, are left out."""
     provider = gce(server)
     provider.create(vms(1), GPUS)
     gce(server, bucket="another").create(vms(1, seq=9), GPUS)
@@ -272,7 +272,7 @@ def test_only_its_own_machines_are_listed(server: Compute) -> None:
 
 @pytest.mark.parametrize("name", ["GPU_pool.v2@lab", "a" * 60, "9-lives"])
 def test_any_name_of_a_pool_makes_a_name_of_googles(server: Compute, name: str) -> None:
-    """A pool whose name Google would not take has machines that are found all the same."""
+    """A pool whose name Google would reject has machines that can be found."""
     pool = replace(GPUS, name=name)
     provider = gce(server, pool)
     provider.create(vms(2, pool), pool)

@@ -1,4 +1,4 @@
-"""What is wrong with a pool of Google's machines, told before anything is made."""
+"""Errors in a pool of Google's machines, reported before anything is created."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ WRONG_TPUS: dict[str, Pool] = {
 
 @pytest.mark.parametrize(("begins", "pool"), WRONG_GPUS.items(), ids=WRONG_GPUS)
 def test_a_wrong_pool_of_vms_is_told(begins: str, pool: Pool) -> None:
-    """Each mistake is one problem that begins with its field."""
+    """Each error is one problem that begins with its field."""
     (problem,) = gce_request.problems(pool)
     assert problem.startswith(begins)
 
 
 @pytest.mark.parametrize(("begins", "pool"), WRONG_TPUS.items(), ids=WRONG_TPUS)
 def test_a_wrong_pool_of_slices_is_told(begins: str, pool: Pool) -> None:
-    """Each mistake is one problem that begins with its field."""
+    """Each error is one problem that begins with its field."""
     (problem,) = tpu_request.problems(pool)
     assert problem.startswith(begins)
 
@@ -59,6 +59,6 @@ def test_a_right_pool_has_no_problem() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    """A pool with several mistakes is told all of them."""
+    """A pool with several errors has all of them reported."""
     pool = replace(GPUS, image="", zones=("here", "there"), disk_gib=1, options={"x": "y"})
     assert len(gce_request.problems(pool)) == 5

@@ -1,4 +1,4 @@
-"""What an identity may not do in a project of Google's, against Google's own description."""
+"""The missing permissions of an identity in a Google project, per Google's description."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROVIDERS = {
 
 @pytest.mark.parametrize("kind", PROVIDERS)
 def test_each_permission_that_is_missing_is_told(kind: str) -> None:
-    """All, none, or one of them; where Google does not tell, that is an error and no verdict."""
+    """All, none, or one is missing; if Google does not answer, that is an error, not a verdict."""
     clock, project = VirtualClock(), Project()
     made, pool, wanted = PROVIDERS[kind]
     with servers(project, clock)["cloudresourcemanager"] as server:

@@ -1,4 +1,4 @@
-"""How a machine of Google's learns its own name, from a metadata server on loopback."""
+"""How a Google machine learns its own name, from a metadata server on loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.servers.canned import canned
 
 
 def told(command: str, metadata: str, heard: list[bytes]) -> str:
-    """What a command of a start-up script prints where the metadata server says `metadata`."""
+    """Return the output of a start-up script's command if the metadata server has `metadata`."""
     answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(metadata)}\r\n\r\n{metadata}".encode()
     with canned(answer, heard=heard) as url:
         return subprocess.run(
@@ -28,7 +28,7 @@ def told(command: str, metadata: str, heard: list[bytes]) -> str:
 
 @pytest.mark.parametrize("pool", ["gpus", "GPU_pool.v2@lab", "gpu-2-3", "x" * 60])
 def test_a_vm_learns_its_name(pool: str) -> None:
-    """The name of a VM, as Google has it, gives the name of its machine."""
+    """Google's name of a VM determines the name of its machine."""
     machine = Machine(name=f"{pool}-12-0", pool=pool)
     heard: list[bytes] = []
     called = Names(bucket="0a1b2c3d4e5f", pool=pool).cloud(machine.name)
@@ -38,7 +38,7 @@ def test_a_vm_learns_its_name(pool: str) -> None:
 
 
 def test_a_host_of_a_slice_learns_its_number() -> None:
-    """Each host of a slice has the same script, and asks which host it is."""
+    """All hosts of a slice have the same script, which finds out the number of its host."""
     heard: list[bytes] = []
     assert told(host_name("tpus-12-0", hosts=4), "3", heard) == "tpus-12-0-h3"
     assert heard[0].startswith(b"GET /computeMetadata/v1/instance/attributes/agent-worker-number ")

@@ -1,4 +1,4 @@
-"""Slices of Cloud TPU: made, listed and deleted whole."""
+"""Slices of Cloud TPU are created, listed and deleted as a whole."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.servers.google import Tpu
 
 @pytest.fixture
 def server() -> Iterator[Tpu]:
-    """Cloud TPU, whose every exchange is as Google describes it."""
+    """Run Cloud TPU, with every exchange checked against Google's description."""
     with Tpu.at(VirtualClock()) as made:
         yield made
         assert made.problems == []
 
 
 def states(provider: GcpTpuProvider) -> dict[str, str]:
-    """Name -> state of what is listed."""
+    """Return name -> state of listed machines."""
     return {listed.name: listed.state for listed in provider.list()}
 
 
 def texts(provider: GcpTpuProvider) -> set[str]:
-    """What is said of what is listed."""
+    """Return the texts of listed machines."""
     return {listed.text for listed in provider.list()}
 
 
@@ -77,7 +77,7 @@ def test_terms_are_told_as_google_has_them(server: Tpu) -> None:
 
 
 def test_software_is_googles_for_the_version(server: Tpu) -> None:
-    """Without an image a slice gets the runtime that Google names for its version."""
+    """Without an image, a slice gets the runtime that Google names for its version."""
     for seq, kind in enumerate(("v4", "v5e", "v5p", "v6e", "everything")):
         tpu(server, POOLS[kind]).create(hosts(1, seq=seq), POOLS[kind])
     asked = [sent["tpu"]["nodeSpec"][0]["node"]["runtimeVersion"] for _, sent in server.sent]
@@ -91,7 +91,7 @@ def test_software_is_googles_for_the_version(server: Tpu) -> None:
 
 
 def test_a_slice_waits_in_googles_words(server: Tpu) -> None:
-    """While there is no capacity every host is `waiting`, and says what Google says."""
+    """Without capacity, every host is `waiting`, with Google's message."""
     server.stock = {"us-central2-b": 0}
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
@@ -106,7 +106,7 @@ def test_a_slice_waits_in_googles_words(server: Tpu) -> None:
 
 
 def test_a_slice_is_deleted_whole(server: Tpu) -> None:
-    """The name of any host deletes its slice, and leaves the other slice of the gang."""
+    """The name of any host deletes its slice, but not the other slice of the gang."""
     provider = tpu(server)
     provider.create(hosts(2), TPUS)
     server.clock.sleep(10)
@@ -119,7 +119,7 @@ def test_a_slice_is_deleted_whole(server: Tpu) -> None:
 
 
 def test_a_zone_that_does_not_answer_keeps_no_delete_from_the_others(server: Tpu) -> None:
-    """Before the first list its zone is not known: it is deleted, and the failing zone is told."""
+    """Before the first list its zone is unknown: it is deleted, and the failed zone reported."""
     pool = replace(TPUS, zones=TPUS.zones[::-1])
     tpu(server).create(hosts(1), TPUS)
     server.unreachable = {pool.zones[0]}
@@ -131,7 +131,7 @@ def test_a_zone_that_does_not_answer_keeps_no_delete_from_the_others(server: Tpu
 
 
 def test_a_request_that_expired_is_sold_out_and_cleared(server: Tpu) -> None:
-    """A request that Google failed is told as sold out by the next create, and is deleted."""
+    """The next create reports a failed request as sold out, and deletes it."""
     pool = replace(TPUS, options={"valid_for": "1h"})
     server.stock = {"us-central2-b": 0}
     provider = tpu(server, pool)
@@ -146,7 +146,7 @@ def test_a_request_that_expired_is_sold_out_and_cleared(server: Tpu) -> None:
 
 
 def test_a_preempted_slice_is_gone_and_its_request_is_cleared(server: Tpu) -> None:
-    """A spot slice that was taken is gone; what is left of it makes room for the next one."""
+    """A spot slice that was preempted is gone; its remains make room for the next one."""
     provider = tpu(server, POOLS["spot"])
     provider.create(hosts(1), POOLS["spot"])
     server.clock.sleep(10)
@@ -164,7 +164,7 @@ def test_a_preempted_slice_is_gone_and_its_request_is_cleared(server: Tpu) -> No
 
 
 def test_a_gang_that_is_refused_in_part_leaves_nothing(server: Tpu) -> None:
-    """Where the second slice is refused at once, the first one is taken back."""
+    """If the second slice is refused immediately, the first one is deleted."""
     server.room = {"us-central2-b": 1}
     provider = tpu(server)
     with pytest.raises(NoCapacityError, match="no more capacity"):
@@ -174,7 +174,7 @@ def test_a_gang_that_is_refused_in_part_leaves_nothing(server: Tpu) -> None:
 
 
 def test_a_slice_that_is_being_provisioned_is_deleted_later(server: Tpu) -> None:
-    """Google refuses to delete what it provisions: the outcome is open, and a later call works."""
+    """Google refuses to delete during provisioning: the outcome is open, and a later call works."""
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
     server.clock.sleep(10)
@@ -188,7 +188,7 @@ def test_a_slice_that_is_being_provisioned_is_deleted_later(server: Tpu) -> None
 
 
 def rests(provider: GcpTpuProvider) -> set[tuple[str, bool]]:
-    """The states of what is listed, and whether something is left of it."""
+    """Return the states of listed machines, and whether something remains of them."""
     return {(listed.state, listed.leaves_rest) for listed in provider.list()}
 
 
@@ -196,7 +196,7 @@ def rests(provider: GcpTpuProvider) -> set[tuple[str, bool]]:
 def test_what_is_left_of_a_slice_is_told_until_it_is_deleted(
     server: Tpu, is_node_only: bool
 ) -> None:
-    """A node that was taken back stays, with its request or alone, and uses up quota."""
+    """A preempted node stays, with its request or alone, and uses up quota."""
     provider = tpu(server, POOLS["spot"])
     provider.create(hosts(1), POOLS["spot"])
     server.clock.sleep(10)
@@ -212,7 +212,7 @@ def test_what_is_left_of_a_slice_is_told_until_it_is_deleted(
 
 
 def test_a_suspended_request_is_deleted_though_no_slice_follows(server: Tpu) -> None:
-    """It uses up the quota of other pools, too."""
+    """It also uses up the quota of other pools."""
     provider = tpu(server, POOLS["spot"])
     provider.create(hosts(1), POOLS["spot"])
     server.clock.sleep(10)
@@ -228,7 +228,7 @@ def test_a_suspended_request_is_deleted_though_no_slice_follows(server: Tpu) -> 
 
 
 def test_a_node_without_its_request_is_listed_and_deleted(server: Tpu) -> None:
-    """A node whose queued resource vanished is no leak: it is shown, and deleted by its name."""
+    """A node whose queued resource disappeared is listed, and deleted by its name."""
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
     server.clock.sleep(10)
@@ -242,7 +242,7 @@ def test_a_node_without_its_request_is_listed_and_deleted(server: Tpu) -> None:
 
 
 def test_a_zone_that_does_not_answer_makes_no_shorter_list(server: Tpu) -> None:
-    """Where one zone of the pool is unreachable, there is no list at all."""
+    """If one zone of the pool is unreachable, there is no list at all."""
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
     server.unreachable = {"us-east5-a"}
@@ -251,18 +251,18 @@ def test_a_zone_that_does_not_answer_makes_no_shorter_list(server: Tpu) -> None:
 
 
 def test_an_outage_of_a_zone_elsewhere_is_none_of_a_pools(server: Tpu) -> None:
-    """A list is of all zones; one that the pool does not use may be away."""
+    """A list covers all zones; one that the pool does not use may be away."""
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
     server.unreachable = {"europe-west4-b"}
     assert len(provider.list()) == 4
     server.unreachable = {"-"}
     with pytest.raises(ProviderUnavailableError, match="no answer of"):
-        provider.list()  # a place of no known kind may be any of them
+        provider.list()  # a place of an unknown kind may be any of them
 
 
 def test_the_project_is_told(server: Tpu) -> None:
-    """By each host, also while its slice waits, and where a list shows none."""
+    """Each host shows it, even while its slice waits, and so does an empty list."""
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
     assert {listed.account for listed in provider.list()} == {"project acme"}
@@ -270,7 +270,7 @@ def test_the_project_is_told(server: Tpu) -> None:
 
 
 def test_two_lists_show_every_slice(server: Tpu) -> None:
-    """Calls of a list grow with pages alone."""
+    """The calls of a list only grow with its pages."""
     provider = tpu(server)
     provider.create(hosts(3), TPUS)
     server.clock.sleep(10)

@@ -68,7 +68,7 @@ PASSING = (
     ],
 )
 def test_each_error_has_one_meaning(failure: Failure, meant: type[ProviderError]) -> None:
-    """Sold out, limited, refused or passing: each error is one, and keeps Google's words."""
+    """Each error is sold out, limited, refused or temporary, and keeps Google's words."""
     error = verdict(failure, "2 x a3-highgpu-8g in us-central1-a")
     assert type(error) is meant
     assert str(error).startswith("2 x a3-highgpu-8g in us-central1-a: ")

@@ -1,4 +1,4 @@
-"""What kubectl says, and what it means for a pool."""
+"""The messages of kubectl, and what they mean for a pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bastion.provider.kubernetes.kubectl import ChangedError, Kubectl, TakenErro
 
 
 class Saying(Kubectl):
-    """A kubectl that says this and fails."""
+    """A kubectl that prints this and fails."""
 
     def __init__(self, said: str) -> None:
         super().__init__({}, {})
@@ -99,7 +99,7 @@ def test_what_kubectl_says_is_understood(said: str, kind: type[ProviderError], t
 def test_a_kubectl_that_is_missing_or_hangs_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host without it is a setting to mend; one that hangs is an unknown outcome."""
+    """A host without it has a setting to fix; one that hangs is an unknown outcome."""
     with pytest.raises(ProviderRefusedError, match="kubectl is not installed here"):
         Kubectl({}, {"PATH": str(tmp_path)}).ask("get", "/x", about="x")
     alive = tmp_path / "alive"

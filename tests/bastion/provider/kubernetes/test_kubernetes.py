@@ -1,4 +1,4 @@
-"""The `kubernetes` provider: what the cluster says and is believed, and what is left alone."""
+"""The `kubernetes` provider: what it believes of the cluster, and what it leaves alone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SLEEP = "exec sleep 1000"
 
 
 class LateClock(SystemClock):
-    """A clock that can be put forward."""
+    """A clock that can be moved forward."""
 
     late_s = 0.0
 
@@ -137,7 +137,7 @@ def test_what_finds_no_node_waits_in_the_words_of_the_scheduler(
 
 
 def test_a_zone_is_a_label_of_nodes(cluster: Kubernetes, provider: KubernetesProvider) -> None:
-    """The machine runs on a node that has it, and is listed with it."""
+    """The machine runs on a node with the label, and is listed with it."""
     create(provider, cluster, replace(MACHINE, zone="more"))
     assert until_state(provider, "running").zone == "more"
     assert cluster.kubelet.node_of(POD).name == "node-3"
@@ -146,7 +146,7 @@ def test_a_zone_is_a_label_of_nodes(cluster: Kubernetes, provider: KubernetesPro
 def test_a_pod_that_waited_and_is_deleted_is_gone(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """Nothing of it ever ran, and its name is used up as long as it is shown."""
+    """It never ran, and its name is used up as long as it is listed."""
     create(provider, cluster, replace(MACHINE, zone="gpu=b200"))
     assert until_state(provider, "waiting").text.startswith("Kubernetes: Unschedulable: ")
     provider.delete(MACHINE.name)
@@ -158,7 +158,7 @@ def test_a_pod_that_waited_and_is_deleted_is_gone(
 def test_a_lost_answer_makes_no_second_machine(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """What was made is found by its labels when the create is made again."""
+    """When the create is repeated, the existing pod is found by its labels."""
     cluster.lost = 1
     with pytest.raises(ProviderUnavailableError):
         create(provider, cluster)
@@ -170,7 +170,7 @@ def test_a_lost_answer_makes_no_second_machine(
 def test_a_pod_of_that_name_that_is_not_ours_is_not_believed(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """Its labels tell: it is neither taken for the machine nor deleted."""
+    """By its labels, it is neither considered the machine nor deleted."""
     theirs = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -199,7 +199,7 @@ def test_pods_of_others_are_left_alone(cluster: Kubernetes, provider: Kubernetes
 def test_a_list_is_whole_however_many_pages(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """A page names the next one."""
+    """Each page names the next one."""
     made = [replace(MACHINE, name=f"here-7-{index}") for index in range(5)]
     create(provider, cluster, *made)
     cluster.pods.page = 2
@@ -209,7 +209,7 @@ def test_a_list_is_whole_however_many_pages(
 def test_a_pod_that_another_deletes_is_seen_to_its_end(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """Whoever evicts or preempts it: its end is proved, so its job need not wait for a permit."""
+    """After any eviction or preemption its end is proved, so its job need not wait for a permit."""
     create(provider, cluster)
     until_state(provider, "running")
     cluster.pods.delete(NAMESPACE, POD, {"gracePeriodSeconds": 0})
@@ -220,7 +220,7 @@ def test_a_pod_that_another_deletes_is_seen_to_its_end(
 def test_a_node_that_does_not_answer_proves_nothing(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """Its processes may run on: the permit of the keeper proves that they do not, and no list."""
+    """Its processes may continue: only the permit of the keeper proves that they do not."""
     create(provider, cluster)
     until_state(provider, "running")
     cluster.kubelet.node_of(POD).is_silent = True
@@ -236,7 +236,7 @@ def test_a_node_that_does_not_answer_proves_nothing(
 def test_a_node_that_was_deleted_proves_nothing(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """The collector of pods says that they failed; they leave when no record needs them."""
+    """The pod collector says that they failed; they are removed when no record needs them."""
     create(provider, cluster)
     until_state(provider, "running")
     cluster.kubelet.lose(POD)
@@ -249,7 +249,7 @@ def test_a_node_that_was_deleted_proves_nothing(
 def test_a_container_that_dies_comes_back_in_its_pod(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """It is listed as stopped, with what ended it, until its kubelet has started it again."""
+    """It is listed as stopped, with the cause, until its kubelet has restarted it."""
     create(provider, cluster)
     until_state(provider, "running")
     cluster.kubelet.kill(POD, reason="OOMKilled")
@@ -263,14 +263,14 @@ def test_a_container_that_dies_comes_back_in_its_pod(
 
 
 def test_an_agent_that_left_ends_its_pod(cluster: Kubernetes) -> None:
-    """Kubernetes starts nothing again that has ended well."""
+    """Kubernetes does not restart a container that succeeded."""
     provider = provider_of(cluster, script="exit 0")
     create(provider, cluster)
     assert until_state(provider, "gone").text == "Kubernetes: Completed, exit code 0"
 
 
 def test_an_eviction_is_told(cluster: Kubernetes, provider: KubernetesProvider) -> None:
-    """In the words of the node."""
+    """The message is that of the node."""
     create(provider, cluster)
     until_state(provider, "running")
     cluster.kubelet.evict(POD)
@@ -279,7 +279,7 @@ def test_an_eviction_is_told(cluster: Kubernetes, provider: KubernetesProvider) 
 
 
 def test_what_keeps_a_pod_from_beginning_is_told(cluster: Kubernetes) -> None:
-    """An image or a secret that is missing shows at once, long before the boot is overdue."""
+    """A missing image or secret is reported immediately, long before the boot is overdue."""
     provider = provider_of(cluster)
     for changes, stuck in (
         ({"image": "pyhton:3.12"}, 'ImagePullBackOff: Back-off pulling image "pyhton:3.12"'),
@@ -331,7 +331,7 @@ def test_without_the_right_to_events_pods_are_listed_and_doctor_says_so(
 
 
 def test_a_pod_has_the_variables_of_its_secrets(cluster: Kubernetes, tmp_path: Path) -> None:
-    """As credentials for the bucket."""
+    """They can be credentials for the bucket."""
     cluster.kubelet.secrets["keys"] = {"AWS_ACCESS_KEY_ID": "k"}
     script = f'echo "$AWS_ACCESS_KEY_ID $$ $(echo a)" >{tmp_path}/said; exec sleep 1000'
     provider = provider_of(cluster, script=script)
@@ -342,7 +342,7 @@ def test_a_pod_has_the_variables_of_its_secrets(cluster: Kubernetes, tmp_path: P
 
 
 def test_what_is_left_goes_after_a_while(cluster: Kubernetes) -> None:
-    """A finalizer keeps what was deleted until the bastion has seen its end; then it goes."""
+    """A finalizer keeps deleted pods until the bastion has seen their end."""
     clock = LateClock()
     provider = provider_of(cluster, clock=clock)
     create(provider, cluster)
@@ -358,7 +358,7 @@ def test_what_is_left_goes_after_a_while(cluster: Kubernetes) -> None:
 
 
 def test_a_look_from_elsewhere_removes_nothing(cluster: Kubernetes) -> None:
-    """An end has to be seen for a minute by one provider: `doctor` takes no proof away."""
+    """One provider must see an end for a minute: `doctor` removes no proof."""
     provider = provider_of(cluster)
     create(provider, cluster)
     until_state(provider, "running")
@@ -384,7 +384,7 @@ def test_what_ended_by_itself_stays_longer_for_its_logs(cluster: Kubernetes) -> 
 
 
 def test_a_finalizer_of_others_is_kept(cluster: Kubernetes) -> None:
-    """Ours is taken off, and what others wait for is theirs."""
+    """Only our finalizer is removed."""
     clock = LateClock()
     provider = provider_of(cluster, clock=clock)
     create(provider, cluster)
@@ -398,7 +398,7 @@ def test_a_finalizer_of_others_is_kept(cluster: Kubernetes) -> None:
 
 
 def test_a_pod_that_cannot_be_removed_stops_no_list(cluster: Kubernetes) -> None:
-    """A right that is missing is told with the machine, and by `doctor`."""
+    """The missing permission is shown with the machine, and by `doctor`."""
     clock = LateClock()
     provider = provider_of(cluster, clock=clock)
     create(provider, cluster)
@@ -415,7 +415,7 @@ def test_a_pod_that_cannot_be_removed_stops_no_list(cluster: Kubernetes) -> None
 def test_only_the_pod_that_was_seen_is_deleted(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """A request names the very pod, so that one of the same name is not deleted in its place."""
+    """A request names the exact pod, so one with the same name is not deleted instead."""
     create(provider, cluster)
     seen = cluster.pods.get(NAMESPACE, POD)
     listed = json.loads(json.dumps(seen))
@@ -428,7 +428,7 @@ def test_only_the_pod_that_was_seen_is_deleted(
 def test_refusals_limits_and_outages_are_told_apart(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """What was refused is made once it is allowed."""
+    """A refused machine is created once it is allowed."""
     cluster.may.discard("create")
     with pytest.raises(ProviderRefusedError) as refused:
         create(provider, cluster)
@@ -484,7 +484,7 @@ def test_refusals_limits_and_outages_are_told_apart(
 def test_a_wrong_setting_is_told_before_any_machine(
     cluster: Kubernetes, changes: dict[str, Any], why: str
 ) -> None:
-    """Doctor has the cluster check a pod, and nothing is made for it."""
+    """Doctor lets the cluster check a pod without creating one."""
     options = {**pool_of(cluster).options, **changes.pop("options", {})}
     provider = provider_of(cluster, options=options, **changes)
     try:
@@ -498,7 +498,7 @@ def test_a_wrong_setting_is_told_before_any_machine(
 def test_a_namespace_that_does_not_exist_is_told(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """A list of it is empty and no error, so the create tells."""
+    """A list of it is empty and no error, so the create reports it."""
     cluster.pods.namespaces = ()
     with pytest.raises(MissingError, match='namespaces "ml" not found'):
         create(provider, cluster)
@@ -509,14 +509,14 @@ def test_a_namespace_that_does_not_exist_is_told(
 
 
 def test_the_server_expands_as_kubernetes_does() -> None:
-    """Else the test of our dollars would be no test."""
+    """Otherwise the test of our dollar signs would be meaningless."""
     env = {"A": "b"}
     assert expanded("$(A) $(B) $$(A) $$ $A", env) == "b $(B) $(A) $ $A"
 
 
 @pytest.mark.parametrize("verb", ["get", "describe", "delete"])
 def test_kubectl_of_an_admin_works_on_the_server(cluster: Kubernetes, verb: str) -> None:
-    """The server is not only what our own requests believe: a genuine client finds its way."""
+    """The server does not only match our own requests: a genuine client works with it."""
     create(provider_of(cluster), cluster)
     words = ["kubectl", f"--kubeconfig={cluster.config()}", f"--namespace={NAMESPACE}", verb]
     words += ["pods", *(["-l", "bastion/pool=here"] if verb == "get" else [POD])]
@@ -544,7 +544,7 @@ def test_a_pod_told_to_end_has_its_grace(cluster: Kubernetes, tmp_path: Path) ->
 
 
 class Slow(Kubectl):
-    """A cluster of pods that are over, where each removal takes half a minute and fails."""
+    """A cluster of finished pods, where each removal takes half a minute and fails."""
 
     def __init__(self, clock: LateClock, pods: int) -> None:
         super().__init__({}, {})
@@ -576,7 +576,7 @@ class Slow(Kubectl):
 
 
 def test_what_is_left_delays_no_list() -> None:
-    """Where a removal takes long, the others are put off, and every machine is listed."""
+    """If a removal takes long, the others are postponed, and every machine is listed."""
     clock = LateClock()
     kubectl = Slow(clock, 50)
     pool = Pool(

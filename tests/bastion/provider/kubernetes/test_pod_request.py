@@ -1,4 +1,4 @@
-"""A machine as a pod: what a pool's table becomes, and what is wrong with one."""
+"""A machine as a pod: the result of a pool's table, and errors in one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MACHINE = Machine(name="here-7-0", pool="here")
 
 
 def made(*, zone: str = "", options: dict[str, str] | None = None, **changes: Any) -> Any:
-    """The pod of a machine; it fits Kubernetes' schema."""
+    """Return the pod of a machine; it fits Kubernetes' schema."""
     pool = replace(POOL, options={**POOL.options, **(options or {})}, **changes)
     assert problems(pool) == ()
     said = pod(pool, replace(MACHINE, zone=zone), "exec sleep 1", bucket=BUCKET)
@@ -47,7 +47,7 @@ def made(*, zone: str = "", options: dict[str, str] | None = None, **changes: An
 
 
 def test_a_machine_is_a_pod_that_asks_for_what_its_pool_has() -> None:
-    """Its devices, cores and memory are its own, and its shared memory is that of a whole host."""
+    """Its devices, CPUs and memory are its own, and its shared memory is that of a whole host."""
     said = made()
     assert said["metadata"]["name"] == f"bastion-{BUCKET}-here-7-0"
     assert said["metadata"]["namespace"] == "ml"
@@ -63,7 +63,7 @@ def test_a_machine_is_a_pod_that_asks_for_what_its_pool_has() -> None:
 
 
 def test_every_key_of_the_guide_becomes_a_field() -> None:
-    """Each as Kubernetes has it; the zone is a label of nodes beside those of the pool."""
+    """Each has Kubernetes' form; the zone is one more node label of the pool."""
     said = made(
         zone="us-east5-a",
         network="host",
@@ -126,13 +126,13 @@ def test_devices_are_asked_for_by_the_name_of_their_maker(
 
 
 def test_a_zone_may_be_any_label_of_nodes() -> None:
-    """As one of spot nodes, which has no zone of its own."""
+    """For example, the label of spot nodes, which have no zone of their own."""
     said = made(zone="cloud.google.com/gke-spot=true,pool=a")
     assert said["spec"]["nodeSelector"] == {"cloud.google.com/gke-spot": "true", "pool": "a"}
 
 
 def test_overrides_are_merged_into_each_pod() -> None:
-    """Objects are merged and lists added, so a volume or a capability is one line."""
+    """Objects are merged and lists are concatenated, so a volume or a capability is one line."""
     container = {
         "resources": {"limits": {"rdma/hca": 1}},
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
@@ -158,7 +158,7 @@ def test_overrides_are_merged_into_each_pod() -> None:
 
 
 def test_labels_of_ours_cannot_be_overridden() -> None:
-    """A machine that is not found again would be made twice."""
+    """A machine that is not found again would be created twice."""
     more = {"metadata": {"labels": {"bastion/pool": "x"}, "annotations": {"bastion/machine": "x"}}}
     said = made(options={"overrides": json.dumps(more)})
     names = Names(bucket=BUCKET, pool="here")
@@ -208,7 +208,7 @@ def test_labels_of_ours_cannot_be_overridden() -> None:
     ],
 )
 def test_a_mistake_in_a_pool_is_named(changes: dict[str, Any], problem: str) -> None:
-    """What a pod has not, and what would make it another one, is told with its field."""
+    """An error names the field that a pod lacks, or that would change its identity."""
     fields = {key: said for key, said in changes.items() if hasattr(POOL, key)}
     options = {key: said for key, said in changes.items() if key not in fields}
     fields.setdefault("options", {**POOL.options, **options})
@@ -218,7 +218,7 @@ def test_a_mistake_in_a_pool_is_named(changes: dict[str, Any], problem: str) -> 
 
 @pytest.mark.parametrize("pool", ["here", "Big_Pool", "a" * 60, "h100@eu+x"])
 def test_a_machine_is_known_by_its_pod_alone(pool: str) -> None:
-    """Whatever a pool is called, its pod has a name of Kubernetes's; no other pool finds it."""
+    """Any pool gives a valid Kubernetes name; no other pool finds the pod."""
     named = replace(POOL, name=pool)
     machine = Machine(name=f"{pool}-7-0", pool=pool)
     said = pod(named, machine, "exec sleep 1", bucket=BUCKET)
@@ -234,7 +234,7 @@ def test_a_machine_is_known_by_its_pod_alone(pool: str) -> None:
 
 
 def test_the_script_comes_through_kubernetes_as_it_is() -> None:
-    """Kubernetes expands $(NAME) and takes $$ for $: every dollar is doubled before."""
+    """Kubernetes expands $(NAME) and replaces $$ by $: every dollar is doubled before."""
     start = 'echo "$$ $(PATH) $HOME $$$$"'
     said = pod(POOL, MACHINE, start, bucket=BUCKET)
     (argument,) = said["spec"]["containers"][0]["args"]
@@ -243,7 +243,7 @@ def test_the_script_comes_through_kubernetes_as_it_is() -> None:
 
 
 class Script:
-    """The first process of a pod, as it runs."""
+    """The first process of a pod, while it runs."""
 
     def __init__(self, folder: Path, start: str, *, notice: int = 120) -> None:
         self.home = folder / "machine"
@@ -275,13 +275,13 @@ def test_a_pod_ends_as_its_machine_does(begin: Any) -> None:
 
 
 def test_a_machine_that_ends_at_once_tells_its_code_too(tmp_path: Path) -> None:
-    """Of many that start together, some have ended before the first process waits for them."""
+    """Of many that start together, some end before the first process waits for them."""
     scripts = [Script(tmp_path / str(number), "exit 7") for number in range(200)]
     assert {script.process.wait(PATIENCE_S) for script in scripts} == {7}
 
 
 def test_the_end_of_a_pod_is_noted_ahead(begin: Any) -> None:
-    """Kubernetes tells the first process so many seconds before; the agent reads when it is."""
+    """Kubernetes tells the first process in advance; the agent reads the time."""
     script = begin("touch here; exec sleep 1000", notice=300)
     until(lambda: (script.home / "here").exists())
     before = int(time.time())
@@ -292,7 +292,7 @@ def test_the_end_of_a_pod_is_noted_ahead(begin: Any) -> None:
 
 
 def test_a_notice_of_an_earlier_life_is_not_kept(begin: Any) -> None:
-    """A container that is started again in its pod is not one that is about to end."""
+    """A restarted container is not about to end."""
     first = begin("touch here; exec sleep 1000")
     until(lambda: (first.home / "here").exists())
     first.process.send_signal(signal.SIGTERM)
@@ -301,7 +301,7 @@ def test_a_notice_of_an_earlier_life_is_not_kept(begin: Any) -> None:
 
 
 def test_an_orphan_ends_its_pod_for_good(begin: Any) -> None:
-    """Kubernetes starts nothing again that has ended well."""
+    """Kubernetes does not restart a container that succeeded."""
     script = begin("touch here; exec sleep 1000")
     until(lambda: (script.home / "here").exists())
     os.kill(script.process.pid, signal.SIGUSR2)

@@ -1,4 +1,4 @@
-"""What a pod says of its machine, and what is no proof of its end."""
+"""What a pod says of its machine, and what does not prove its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.provider.kubernetes.pod_states import listed_of
 
 
 def shown(phase: str, *states: Mapping[str, Any], **status: Any) -> dict[str, Any]:
-    """A pod on a node, with these containers."""
+    """Return a pod on a node, with these containers."""
     metadata = {"name": "a", "annotations": {}}
     names = ("machine", "sidecar")
     statuses = [{"name": name, "state": state} for name, state in zip(names, states)]
@@ -40,12 +40,12 @@ COLLECTED = [{"type": "DisruptionTarget", "reason": "DeletionByPodGC", "message"
     ],
 )
 def test_an_end_is_believed_where_the_kubelet_has_told_it(said: Any, state: str) -> None:
-    """A phase alone is no proof: others write it of nodes that do not answer."""
+    """A phase alone is no proof: others write it for nodes that do not answer."""
     assert listed_of(said, "here-7-0", "here").state == state
 
 
 def test_a_deleted_pod_that_no_node_has_is_gone() -> None:
-    """No scheduler gives a node to a pod that is being deleted."""
+    """No scheduler assigns a node to a pod that is being deleted."""
     said: Any = {"metadata": {}, "spec": {}, "status": {"phase": "Pending"}}
     assert listed_of(said, "a-1-0", "a").state == "waiting"
     said["metadata"]["deletionTimestamp"] = "2026-11-30T00:00:00Z"

@@ -1,1 +1,1 @@
-"""Hosts of one's own: the provider, and what tells one host from another."""
+"""Your own hosts: the provider, and how hosts are distinguished."""

@@ -1,4 +1,4 @@
-"""What a host does and looks at before it takes jobs: a real agent on a real sshd."""
+"""What a host does and checks before it takes jobs: a real agent on a real sshd."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ NAME = "own-1-0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """A host, its bucket, and what makes a machine on it."""
+    """A host, its bucket, and what creates a machine on it."""
 
     folder: Path
     store: LocalStore
     make: Callable[..., SshProvider]
 
     def facts(self) -> list[Fact]:
-        """What the machine has told."""
+        """Return what the machine has reported."""
         entries = sorted(self.store.list(layout.BELLS), key=lambda each: each.modified_at)
         keys = [entry.key for entry in entries]
         return [
@@ -49,7 +49,7 @@ class Own:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Own]:
-    """A host with two GPUs of a driver's library that is a fake."""
+    """Provide a host with two GPUs of a fake driver library."""
     python = tmp_path / "python"
     file = tmp_path / "devices.json"
     python.write_text(
@@ -85,7 +85,7 @@ def own(tmp_path: Path) -> Iterator[Own]:
 
 
 def test_a_host_is_set_up_checked_and_left_to_its_foreign_processes(own: Own) -> None:
-    """Commands run first, devices are compared, and a held one is told with the greeting."""
+    """Commands run first, devices are compared, and the greeting reports a held one."""
     held = [{"index": 0}, {"index": 1, "processes": [{"pid": 77, "name": "py", "user": "eve"}]}]
     (own.folder / "devices.json").write_text(json.dumps(held))
     own.make(
@@ -104,7 +104,7 @@ def test_a_host_is_set_up_checked_and_left_to_its_foreign_processes(own: Own) ->
 
 
 def test_a_host_that_cannot_be_set_up_says_why_and_is_not_tried_for_ever(own: Own) -> None:
-    """The output of the command that failed is told once; other commands are another try."""
+    """The output of the failed command is reported once; new commands are a new attempt."""
     count = own.folder / "count"
     failing = (f"echo x >> {count}; echo no such package; exit 3",)
     provider = own.make(setup=failing)

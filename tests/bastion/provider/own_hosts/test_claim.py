@@ -1,4 +1,4 @@
-"""One machine has a host: of all folders, users, pools and buckets, and for as long as it lasts."""
+"""One machine has a host, among all folders, users, pools and buckets, as long as it lasts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NAME = f"bastion-host-{Path('/proc/sys/kernel/random/boot_id').read_text().strip
 
 
 def claim(folder: Path, machine: str = "own-1-0") -> Claim:
-    """The claim of a machine below `folder`, which is made."""
+    """Return the claim of a machine below `folder`, which is created."""
     home = folder / "b" / machine / "home"
     home.mkdir(parents=True, exist_ok=True)
     return Claim(machine=machine, pool="own", bucket="b", user="ada", home=str(home))
 
 
 def test_the_first_has_the_host(tmp_path: Path) -> None:
-    """A second machine is told which one has the host; the first may ask as often as it likes."""
+    """A second machine is told which one has the host; the first can ask any number of times."""
     environ = {CLAIMS: str(tmp_path)}
     first, second = claim(tmp_path / "a"), claim(tmp_path / "z", "own-2-0")
     assert take_host(first, environ) is None
@@ -47,7 +47,7 @@ def test_the_first_has_the_host(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by_hand", ["removed", "ended"])
 def test_what_was_ended_by_hand_has_no_host(tmp_path: Path, by_hand: str) -> None:
-    """A machine whose folder its owner removed, or whose home is ended, does not keep its host."""
+    """A machine whose folder was removed, or whose home is ended, does not keep its host."""
     environ = {CLAIMS: str(tmp_path)}
     first = claim(tmp_path / "a")
     take_host(first, environ)
@@ -61,7 +61,7 @@ def test_what_was_ended_by_hand_has_no_host(tmp_path: Path, by_hand: str) -> Non
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 3000, '{"machine": 7}'])
 def test_a_claim_that_says_nothing_holds(tmp_path: Path, text: str) -> None:
-    """A file that cannot be understood stands for a machine; nothing is started beside it."""
+    """An unreadable file counts as a machine; nothing is started beside it."""
     (tmp_path / NAME).write_text(text)
     held = take_host(claim(tmp_path / "a"), {CLAIMS: str(tmp_path)})
     assert held is not None
@@ -69,13 +69,13 @@ def test_a_claim_that_says_nothing_holds(tmp_path: Path, text: str) -> None:
 
 
 def test_a_host_that_cannot_be_claimed_is_unavailable(tmp_path: Path) -> None:
-    """Where the claim cannot be written nothing is known, and nothing is made."""
+    """If the claim cannot be written, nothing is known, and nothing is created."""
     with pytest.raises(ProviderUnavailableError, match="bastion-host-"):
         take_host(claim(tmp_path / "a"), {CLAIMS: str(tmp_path / "none")})
 
 
 def test_users_of_a_host_look_in_one_place() -> None:
-    """The claim lies where every user can write and none can remove another's."""
+    """Every user can write to the claim's folder, and none can remove another's claim."""
     place = claims_folder({})
     assert place.stat().st_mode & 0o1002 == 0o1002
     assert place in (Path("/run/lock"), Path("/tmp"))
@@ -103,7 +103,7 @@ def test_two_pools_of_one_host_never_share_it(tmp_path: Path) -> None:
         mine = Machine(name="own-1-0", pool="own", zone="one")
         theirs = Machine(name="new-1-0", pool="new", zone="one")
         first.create([mine], pool)
-        (tmp_path / "one" / NAME).unlink()  # as what cleans old files away may do
+        (tmp_path / "one" / NAME).unlink()  # as a clean-up of old files may do
         first.list()
         told = (
             r"host one still holds machine own-1-0 of pool own of bucket b, user \w+, in .*/b/own"
@@ -118,7 +118,7 @@ def test_two_pools_of_one_host_never_share_it(tmp_path: Path) -> None:
 
 @needs_sshd
 def test_a_host_that_was_taken_out_is_asked_until_its_machine_is_gone(tmp_path: Path) -> None:
-    """Its machine is listed and deleted as ever, and it gets no other one."""
+    """Its machine is listed and deleted as before, and it gets no other one."""
     with hosts(tmp_path, "one", "two") as config:
         before = Pool(
             name="own",

@@ -1,4 +1,4 @@
-"""What earlier builds left on a host is removed, and nothing that is in use."""
+"""Leftovers of earlier builds on a host are removed, but nothing in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = 1_700_000_000.0
 
 
 def installed(folder: Path, place: str, *, age_s: float) -> Path:
-    """A build or a Python that a call used so long ago."""
+    """Return a build or a Python that was last used this long ago."""
     made = folder / place
     made.mkdir(parents=True)
     mark = made / "whole"
@@ -26,7 +26,7 @@ def installed(folder: Path, place: str, *, age_s: float) -> Path:
 
 
 def test_what_nothing_has_used_for_a_week_is_removed(tmp_path: Path) -> None:
-    """Builds and Pythons go by their last call, also one whose installation was cut off."""
+    """Builds and Pythons are removed by their last use, even after an incomplete installation."""
     kept = installed(tmp_path, "builds/new", age_s=KEPT_S - 60)
     installed(tmp_path, "builds/old", age_s=KEPT_S + 60)
     installed(tmp_path, "python/old", age_s=KEPT_S + 60)
@@ -47,7 +47,7 @@ def test_what_a_process_runs_from_stays(tmp_path: Path, by: str) -> None:
     pipe = subprocess.PIPE
     process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=env, text=True)
     try:
-        # Until its first word the system may show neither its arguments nor its variables.
+        # Until its first output, the system may show neither its arguments nor its variables.
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert prune(tmp_path, NOW) == ()
@@ -60,7 +60,7 @@ def test_what_a_process_runs_from_stays(tmp_path: Path, by: str) -> None:
 
 
 def test_a_process_that_is_ending_is_waited_for(tmp_path: Path) -> None:
-    """A machine leaves the records some moments before its agent has ended."""
+    """A machine leaves the records moments before its agent has ended."""
     folder = tmp_path / ".bastion"
     old = installed(folder, "builds/old", age_s=0)
     process = subprocess.Popen(["/bin/sh", "-c", "sleep 0.3; exit 0", str(old)])
@@ -72,7 +72,7 @@ def test_a_process_that_is_ending_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_everything_of_ours_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    """Jobs' folders without rights go too; what a link leads to and what is not ours stays."""
+    """Closed folders of jobs are removed too; link targets and foreign files stay."""
     folder = tmp_path / ".bastion"
     installed(folder, "builds/new", age_s=0)
     work = folder / "bucket/own-1-0/home/work"

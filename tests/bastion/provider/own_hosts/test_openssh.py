@@ -1,4 +1,4 @@
-"""The way to a host: jump hosts, and keys that are not those that are known."""
+"""The route to a host: jump hosts, and keys that differ from the known ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POOL = Pool(
 
 
 def own(hosts: OwnHosts) -> SshProvider:
-    """The pool of these hosts."""
+    """Return the pool of these hosts."""
     options = {"ssh_config": str(hosts.path), "python": sys.executable}
     pool = replace(POOL, options=options)
     return SshProvider("file:///nonexistent", pool, bucket="b", build=build_digest())
@@ -37,7 +37,7 @@ def own(hosts: OwnHosts) -> SshProvider:
 
 @needs_sshd
 def test_a_host_is_reached_through_a_jump_host(tmp_path: Path) -> None:
-    """What the user's configuration names as the way is the way, and there is no other."""
+    """The route in the user's configuration is the only one."""
     hosts = OwnHosts(tmp_path)
     with ExitStack() as jump, hosts.add("gpu1", over="ProxyJump door"):
         jump.enter_context(hosts.add("door"))
@@ -52,7 +52,7 @@ def test_a_host_is_reached_through_a_jump_host(tmp_path: Path) -> None:
 @needs_sshd
 @pytest.mark.parametrize("lax", ["", "StrictHostKeyChecking no"])
 def test_a_host_with_another_key_is_refused(tmp_path: Path, lax: str) -> None:
-    """Nothing is sent there, whatever the user's configuration allows, and the error says more."""
+    """Nothing is sent there, whatever the user's configuration allows, and the error explains."""
     hosts = OwnHosts(tmp_path)
     with hosts.add("gpu1", over=lax) as server:
         name = f"[127.0.0.1]:{server.port}"
@@ -76,7 +76,7 @@ def test_a_host_with_another_key_is_refused(tmp_path: Path, lax: str) -> None:
 
 
 def test_an_older_openssh_is_understood_as_far_as_it_goes() -> None:
-    """Where names, keys and files are missing from what it prints, the sentence stands."""
+    """If its output lacks names, keys and files, the message is shorter."""
     failed = "Host key verification failed."
     assert key_problem("ssh gpu1", "Permission denied (publickey).") == ""
     assert key_problem("ssh gpu1", failed).startswith("its key is not in known_hosts, so nothing")

@@ -1,4 +1,4 @@
-"""Names of one host are one host, as OpenSSH resolves them."""
+"""Several names of one host are one host, as OpenSSH resolves them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Host behind-too
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A configuration of OpenSSH in which several names are one host."""
+    """Return a configuration of OpenSSH in which several names are one host."""
     path = tmp_path / "ssh_config"
     path.write_text(CONFIG)
     return path
 
 
 def pools(config: Path, **named: tuple[str, ...]) -> dict[str, Pool]:
-    """Pools of these hosts."""
+    """Return pools of these hosts."""
     return {
         name: Pool(
             name=name,
@@ -52,7 +52,7 @@ def pools(config: Path, **named: tuple[str, ...]) -> dict[str, Pool]:
 
 
 def test_names_of_one_address_are_one_host(config: Path) -> None:
-    """Two pools, and one, that reach a host by two names are told both, and what they are."""
+    """Two pools, or one, that reach a host by two names have both names in the error."""
     assert hosts_named_twice(pools(config, a=("gpu1", "gpu2"), b=("first",))) == (
         "config/bastion.toml: pools.b.hosts: 'first' is 'gpu1' of pool a: both are 10.0.0.1 port"
         " 22; a host can be in only one pool, once",
@@ -64,14 +64,14 @@ def test_names_of_one_address_are_one_host(config: Path) -> None:
 
 
 def test_a_port_and_a_jump_make_another_host(config: Path) -> None:
-    """An address behind a jump host, or at another port, is a host of its own."""
+    """An address behind a jump host, or at another port, is a separate host."""
     assert hosts_named_twice(pools(config, a=("gpu1", "other-port", "behind"))) == ()
     (told,) = hosts_named_twice(pools(config, a=("behind",), b=("behind-too",)))
     assert "'behind-too' is 'behind' of pool a" in told
 
 
 def test_what_is_not_resolved_is_not_judged(config: Path, tmp_path: Path) -> None:
-    """A configuration that OpenSSH refuses, or no OpenSSH at all, hides no other problem."""
+    """A configuration that OpenSSH refuses, or a missing OpenSSH, hides no other problem."""
     config.write_text("Nonsense yes\n")
     assert hosts_named_twice(pools(config, a=("x", "x"))) == ()
     assert hosts_named_twice(pools(config, a=("x", "x")), ssh=(str(tmp_path / "none"),)) == ()
@@ -80,7 +80,7 @@ def test_what_is_not_resolved_is_not_judged(config: Path, tmp_path: Path) -> Non
 def test_names_that_do_not_resolve_cost_a_turn_no_more_than_its_limit(
     config: Path, tmp_path: Path
 ) -> None:
-    """What is left when the time is over is not asked for: a lease would run out meanwhile."""
+    """After the limit, remaining names are not resolved: a lease would expire meanwhile."""
     begun, ssh = tmp_path / "begun", tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\necho >> {begun}\nexec sleep 60\n")
     ssh.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Machines on hosts of one's own: what hosts answer, what they lack, and what gets no answer."""
+"""Machines on your own hosts: hosts' answers, missing programs, and missing answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POOL = Pool(
 ONE = Machine(name="own-1-0", pool="own", zone="one")
 TWO = Machine(name="own-1-1", pool="own", zone="two")
 
-# Stands in for OpenSSH: runs the command line here, in the home of its host, unless that is away.
+# A replacement for OpenSSH: runs the command here, in the home of its host, unless that is away.
 SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 home={folder}/$2
@@ -53,7 +53,7 @@ exec /bin/sh -c "$3"
 
 @pytest.fixture
 def ssh(tmp_path: Path) -> Path:
-    """A program in place of ssh; hosts are the folders beside it."""
+    """Provide a program in place of ssh; hosts are the folders beside it."""
     path = tmp_path / "ssh"
     path.write_text(SSH.format(folder=shlex.quote(str(tmp_path))))
     path.chmod(0o755)
@@ -62,7 +62,7 @@ def ssh(tmp_path: Path) -> Path:
     return path
 
 
-# A login's shell that reads no line of sh but this: as fish and tcsh do.
+# A login shell that reads only this line of sh: as fish and tcsh do.
 OTHER_SHELL = f"""#!{sys.executable}
 import os, shlex, sys
 said = shlex.split(sys.argv[2])
@@ -70,7 +70,7 @@ assert said[:3] == ["exec", "/bin/sh", "-c"] and len(said) == 4, "this is no sh"
 os.execv(said[1], said[1:])
 """
 
-# Stands in for the system's Python: makes environments in which ours runs.
+# A replacement for the system's Python: makes environments in which ours runs.
 PYTHON3 = f"""#!/bin/sh
 case "$1 $2" in
 "-m venv") mkdir -p "$4/bin" && ln -sf "$0" "$4/bin/python" ;;
@@ -93,7 +93,7 @@ Own = Callable[..., SshProvider]
 
 @pytest.fixture
 def own(ssh: Path, tmp_path: Path) -> Own:
-    """Makes providers of these hosts; no agent is started, for there is no bucket."""
+    """Return a factory of providers of these hosts; without a bucket, no agent starts."""
 
     def make(build: str = build_digest(), **fields: Any) -> SshProvider:
         pool = replace(POOL, **fields)
@@ -105,7 +105,7 @@ def own(ssh: Path, tmp_path: Path) -> Own:
 
 
 def test_a_host_gets_this_build_once(own: Own, tmp_path: Path) -> None:
-    """What a host lacks is installed at the first call; another build is put beside it."""
+    """A missing build is installed at the first call; another build is put beside it."""
     assert own().list() == ()
     first = (tmp_path / "calls").read_text().splitlines()
     assert own().list() == ()
@@ -116,7 +116,7 @@ def test_a_host_gets_this_build_once(own: Own, tmp_path: Path) -> None:
 
 
 def test_a_host_that_an_admin_has_cleared_stays_bare(own: Own, tmp_path: Path) -> None:
-    """Neither a list nor a delete installs there again, also where a Python is still removed."""
+    """Neither a list nor a delete installs it again, even while a Python is being removed."""
     provider = own()
     assert provider.list() == ()
     folder = tmp_path / "one/.bastion"
@@ -128,7 +128,7 @@ def test_a_host_that_an_admin_has_cleared_stays_bare(own: Own, tmp_path: Path) -
 
 
 def test_a_host_that_does_not_answer_is_left_out(own: Own, tmp_path: Path) -> None:
-    """Others are listed; where none answers, nothing is known."""
+    """Others are listed; if none answers, nothing is known."""
     (tmp_path / "two").rmdir()
     assert own().list() == ()
     (tmp_path / "one").rename(tmp_path / "away")
@@ -137,7 +137,7 @@ def test_a_host_that_does_not_answer_is_left_out(own: Own, tmp_path: Path) -> No
 
 
 def test_a_host_that_hangs_delays_no_other(own: Own, tmp_path: Path) -> None:
-    """One that answers once the other has this build gets its turn: none waits for the first."""
+    """The other host gets its turn: none waits for the first."""
     (tmp_path / "one/waits").write_text(f"{tmp_path}/two/.bastion/builds/{build_digest()}/whole")
     provider = own()
     assert provider.list() == ()
@@ -145,7 +145,7 @@ def test_a_host_that_hangs_delays_no_other(own: Own, tmp_path: Path) -> None:
 
 
 def test_a_host_holds_one_machine(own: Own, tmp_path: Path) -> None:
-    """A create on a host that another machine is on, of any bucket, has no capacity."""
+    """A create on a host with another machine, of any bucket, has no capacity."""
     taken = tmp_path / "one/.bastion/another/own-9-9"
     taken.mkdir(parents=True)
     (taken / "machine").write_text("own one\n")
@@ -157,7 +157,7 @@ def test_a_host_holds_one_machine(own: Own, tmp_path: Path) -> None:
 
 
 def test_an_unknown_outcome_is_told(own: Own, tmp_path: Path) -> None:
-    """A host that is away may hold the machine: neither create nor delete says that all is well."""
+    """A host that is away may have the machine: neither create nor delete reports success."""
     provider = own()
     (tmp_path / "two/says").write_text("cut off")
     with pytest.raises(ProviderUnavailableError, match="host two"):
@@ -172,7 +172,7 @@ def test_an_unknown_outcome_is_told(own: Own, tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_not_reached_makes_room_for_the_next(own: Own, tmp_path: Path) -> None:
-    """Where nothing can have been made, that is told, so that the job is placed elsewhere."""
+    """If nothing can have been created, the error says so, and the job is placed elsewhere."""
     (tmp_path / "two").rmdir()
     with pytest.raises(
         NoCapacityError, match="host two: ssh: connect to host two port 22: No"
@@ -191,7 +191,7 @@ def test_a_host_that_is_not_reached_makes_room_for_the_next(own: Own, tmp_path: 
     ],
 )
 def test_an_answer_that_is_none_is_an_outage(own: Own, tmp_path: Path, said: str) -> None:
-    """Whatever a host answers in place of an answer, it is known no better than before."""
+    """Whatever a host prints instead of an answer, its state stays unknown."""
     for host in POOL.zones:
         (tmp_path / host / "says").write_text(said)
     with pytest.raises(ProviderUnavailableError, match="host one"):
@@ -199,7 +199,7 @@ def test_an_answer_that_is_none_is_an_outage(own: Own, tmp_path: Path, said: str
 
 
 def test_only_machines_of_the_pool_are_listed(own: Own, tmp_path: Path) -> None:
-    """Names that no commit allocates in this pool, and states that are none, are left out."""
+    """Names that no commit allocates in this pool, and unknown states, are left out."""
     told = [
         {"name": "own-1-0", "pool": "own", "state": "running"},
         {"name": "other-1-0", "pool": "other", "state": "running"},
@@ -216,7 +216,7 @@ def test_only_machines_of_the_pool_are_listed(own: Own, tmp_path: Path) -> None:
 
 
 def test_a_python_that_lacks_something_is_told(own: Own, tmp_path: Path) -> None:
-    """The last line of what the host printed says what is missing."""
+    """The last line of the host's output says what is missing."""
     bare = tmp_path / "python"
     bare.write_text("#!/bin/sh\necho no module named pydantic >&2; exit 1\n")
     bare.chmod(0o755)
@@ -225,7 +225,7 @@ def test_a_python_that_lacks_something_is_told(own: Own, tmp_path: Path) -> None
 
 
 def program(path: Path, text: str) -> Path:
-    """A program of `text` at `path`."""
+    """Write a program of `text` at `path`."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
@@ -233,7 +233,7 @@ def program(path: Path, text: str) -> Path:
 
 
 def test_what_a_login_prints_first_is_no_answer(own: Own, tmp_path: Path) -> None:
-    """A greeting that ends in the middle of a line is passed over, in a removal too."""
+    """A greeting that ends in the middle of a line is skipped, even in a removal."""
     (tmp_path / "one/greeting").write_text("Welcome!\nMaintenance on friday ")
     provider = own(zones=("one",))
     assert provider.list() == ()
@@ -243,7 +243,7 @@ def test_what_a_login_prints_first_is_no_answer(own: Own, tmp_path: Path) -> Non
 
 
 def test_a_login_may_have_another_shell(own: Own, tmp_path: Path) -> None:
-    """What is run on a host is read by sh, whatever shell its login has."""
+    """Commands on a host are read by sh, whatever the shell of its login."""
     program(tmp_path / "one/shell", OTHER_SHELL)
     provider = own(zones=("one",))
     assert provider.list() == ()
@@ -274,7 +274,7 @@ def test_a_login_may_have_another_shell(own: Own, tmp_path: Path) -> None:
 def test_what_a_host_lacks_is_told(
     own: Own, tmp_path: Path, path: str, text: str, said: str
 ) -> None:
-    """Whatever program says it, on whichever stream and line; nothing half done is left there."""
+    """Any program, stream and line can say so; nothing incomplete is left there."""
     program(tmp_path / path, text)
     with pytest.raises(ProviderUnavailableError) as failed:
         own(zones=("one",), options={}).list()
@@ -283,7 +283,7 @@ def test_what_a_host_lacks_is_told(
 
 
 def test_an_old_python_that_a_pool_names_is_told(own: Own, tmp_path: Path) -> None:
-    """Not the first syntax that it does not know."""
+    """The error is not the first syntax that it does not know."""
     old = program(tmp_path / "python3.9", OLD_PYTHON)
     with pytest.raises(ProviderUnavailableError, match=r"its Python is 3\.9, and 3\.11 or later"):
         own(options={"python": str(old)}).list()
@@ -293,7 +293,7 @@ def test_an_old_python_that_a_pool_names_is_told(own: Own, tmp_path: Path) -> No
 def test_a_python_that_no_longer_works_is_made_anew(
     own: Own, tmp_path: Path, is_gone: bool
 ) -> None:
-    """As after an upgrade of the host's system, which takes away what it was made from."""
+    """An upgrade of the host's system, for example, removes what it was created from."""
     program(tmp_path / "one/bin/python3", PYTHON3)
     provider = own(zones=("one",), options={})
     assert provider.list() == ()
@@ -308,7 +308,7 @@ def test_a_python_that_no_longer_works_is_made_anew(
 
 
 def test_what_an_agent_needs_is_there_before_it_is_started(own: Own, tmp_path: Path) -> None:
-    """An agent that ends at once would tell why in a file on its host alone."""
+    """An agent that ends immediately would only say why in a file on its host."""
     bare = program(tmp_path / "bare", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
     provider = own(options={"python": str(bare)})
     assert provider.list() == ()
@@ -318,7 +318,7 @@ def test_what_an_agent_needs_is_there_before_it_is_started(own: Own, tmp_path: P
 
 
 def test_an_agent_that_does_not_begin_tells_why(own: Own, tmp_path: Path) -> None:
-    """One that reaches no bucket, as where a folder is not mounted; and one that has ended."""
+    """It may not reach its bucket, for example without a mounted folder, or may have ended."""
     provider = own(zones=("one",))
     provider.create([ONE], POOL)
     try:
@@ -340,7 +340,7 @@ def test_an_agent_that_does_not_begin_tells_why(own: Own, tmp_path: Path) -> Non
 
 
 def test_a_host_is_left_as_it_was_found(own: Own, tmp_path: Path) -> None:
-    """Everything is removed, and no list of the same bastion puts it back; another's does."""
+    """Everything is removed, and no list of the same bastion restores it; another's does."""
     first = own(zones=("one",))
     first.list()
     assert first.remove("one") == ""
@@ -353,7 +353,7 @@ def test_a_host_is_left_as_it_was_found(own: Own, tmp_path: Path) -> None:
 
 
 def test_a_host_that_holds_a_machine_is_kept_whole(own: Own, tmp_path: Path) -> None:
-    """Whatever bucket's machine it is: nothing is removed, and it is named."""
+    """Nothing is removed, and the machine of any bucket is named."""
     taken = tmp_path / "one/.bastion/another/own-9-9"
     taken.mkdir(parents=True)
     (taken / "machine").write_text("own one\n")

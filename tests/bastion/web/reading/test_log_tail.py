@@ -1,4 +1,4 @@
-"""A followed log: whole lines once, wherever a flush cut them."""
+"""A followed log: complete lines once, wherever a flush cut them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _shown(told: list[Printed]) -> str:
 
 
 def test_a_character_in_two_segments_is_shown_whole() -> None:
-    """A flush within a character shows nothing of it until the rest has come."""
+    """A flush within a character shows nothing of it until the rest arrives."""
     told = _all(LogTail(_log(b"caf\xc3", b"\xa9 \xf0\x9f", b"\x99\x82 ok\n"), 0))
     assert [each.unfinished for each in told] == ["caf", "café ", "", ""]
     assert _shown(told) == "café \N{SLIGHTLY SMILING FACE} ok\n"
 
 
 def test_a_progress_bar_in_two_segments_is_one_line() -> None:
-    """Its last state takes the place of the one before, and one line is left of it."""
+    """Its last state replaces the previous one, and one line is left of it."""
     told = _all(LogTail(_log(b"begin\n 10%\r 2", b"0%\r 30%", b"\r100%\ndone\n"), 0))
     assert [each.unfinished for each in told if not each.text] == [" 2", " 30%", ""]
     assert _shown(told) == "begin\n100%\ndone\n"
@@ -60,7 +60,7 @@ def test_a_progress_bar_in_two_segments_is_one_line() -> None:
 def test_coming_back_neither_repeats_nor_skips(
     words: list[bytes], sizes: list[int], stop: int
 ) -> None:
-    """From the offset of any event on, a new follower tells what the first would have told."""
+    """From the offset of any event, a new follower returns what the first would have."""
     data, pieces, at = b"".join(words), [], 0
     for n in range(len(data)):
         if at < len(data):
@@ -77,7 +77,7 @@ def test_coming_back_neither_repeats_nor_skips(
 
 
 def test_a_line_without_an_end_is_given_out_in_pieces() -> None:
-    """What waits for the end of its line is bounded; an hour of a progress bar is one state."""
+    """An unfinished line is bounded; an hour of a progress bar is one state."""
     told = _all(LogTail(_log(*[b"x" * MOST_UNFINISHED] * 3), 0))
     assert all(len(each.unfinished) <= MOST_UNFINISHED for each in told)
     assert told[-1].at >= 2 * MOST_UNFINISHED
@@ -88,7 +88,7 @@ def test_a_line_without_an_end_is_given_out_in_pieces() -> None:
 
 
 def test_bytes_that_were_never_stored_are_told() -> None:
-    """A gap where a follower begins leaves a line that says which bytes, and the log goes on."""
+    """A gap at the follower's start is a line that says which bytes, and the log continues."""
     store = MemoryStore(lambda: 0.0)
     store.create(segment_key(PREFIX, 10), b"two\n")
     told = _all(LogTail(ProcessLog(store, PREFIX), 4))

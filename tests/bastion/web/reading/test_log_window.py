@@ -25,14 +25,14 @@ def _log(*pieces: bytes, begin: int = 0) -> MemoryStore:
 
 
 class Counted(MemoryStore):
-    """A store that counts what is read, with `count` segments of `size` bytes that are made up."""
+    """A store that counts reads, with `count` generated segments of `size` bytes."""
 
     def __init__(self, count: int, size: int) -> None:
         super().__init__(lambda: 0.0)
         self.count, self.size, self.reads, self.lists = count, size, 0, 0
 
     def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
-        """The segments behind a key."""
+        """Return the segments behind a key."""
         self.lists += 1
         first = 0
         if start_after:
@@ -51,7 +51,7 @@ class Counted(MemoryStore):
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
     ) -> Object | None:
-        """A segment of lines."""
+        """Return a segment of lines."""
         self.reads += 1
         line = b"x" * 99 + b"\n"
         data = (line * (self.size // 100 + 1))[: self.size]
@@ -59,7 +59,7 @@ class Counted(MemoryStore):
 
 
 def test_the_last_window_is_shown_first_and_begins_at_a_line() -> None:
-    """Without an offset the end of the log is shown."""
+    """Without an offset, the end of the log is shown."""
     window = ProcessLog(_log(b"a" * WINDOW_BYTES + b"\n", b"last\n"), PREFIX).window()
     assert window.text == "last\n"
     assert window.end == window.size == WINDOW_BYTES + 6
@@ -67,7 +67,7 @@ def test_the_last_window_is_shown_first_and_begins_at_a_line() -> None:
 
 
 def test_windows_join_without_a_gap() -> None:
-    """Following `end` from 0 gives every byte of the log once."""
+    """Following `end` from 0 returns every byte of the log once."""
     pieces = [(bytes([65 + n % 26]) * 60 + b"\n") * 500 for n in range(9)]
     log, at, seen = ProcessLog(_log(*pieces), PREFIX), 0, ""
     while True:
@@ -81,7 +81,7 @@ def test_windows_join_without_a_gap() -> None:
 
 
 def test_a_gigabyte_costs_a_few_reads() -> None:
-    """The end, the middle and the beginning of a log of 1 GB are found by some lists."""
+    """The end, middle and beginning of a log of 1 GB are found with a few lists."""
     store = Counted(1024, SEGMENT_BYTES)
     log = ProcessLog(store, PREFIX)
     assert log.window().end == 1 << 30
@@ -98,7 +98,7 @@ def test_a_log_of_a_hundred_thousand_small_segments_costs_a_few_lists() -> None:
 
 
 def test_missing_bytes_are_told() -> None:
-    """Bytes that were never stored leave a line that says which."""
+    """Bytes that were never stored are shown as a line that says which."""
     store = _log(b"one\n")
     store.create(segment_key(PREFIX, 10), b"two\n")
     window = ProcessLog(store, PREFIX).window(0)
@@ -107,13 +107,13 @@ def test_missing_bytes_are_told() -> None:
 
 
 def test_an_empty_log_is_empty() -> None:
-    """A process that printed nothing has a window of nothing."""
+    """A process without output has an empty window."""
     window = ProcessLog(_log(), PREFIX).window()
     assert (window.text, window.size) == ("", 0)
 
 
 def test_a_search_finds_lines_across_segments_and_is_bounded() -> None:
-    """A line in two segments counts once; offsets lead to the line; many hits end the search."""
+    """A line in two segments counts once; offsets lead to it; many hits end the search."""
     log = ProcessLog(_log(b"first\nnee", b"DLE here\nlast needle"), PREFIX)
     found = log.search("needle")
     assert [(hit.at, hit.line) for hit in found.hits] == [(6, "neeDLE here"), (18, "last needle")]
@@ -139,7 +139,7 @@ def test_searches_that_follow_one_another_leave_no_line_out() -> None:
 
 
 def test_a_search_gets_past_a_line_longer_than_it_goes_through() -> None:
-    """A progress bar of hours is one line; what is behind it is found all the same."""
+    """A progress bar of hours is one line; later lines are still found."""
     step = b"\r 10% |#####|" * 1000
     pieces = [step] * (SEARCH_BYTES // len(step) * 2) + [b"\nneedle\n"]
     log, at, searches = ProcessLog(_log(*pieces), PREFIX), 0, 0
@@ -152,7 +152,7 @@ def test_a_search_gets_past_a_line_longer_than_it_goes_through() -> None:
 
 
 def test_text_is_for_people() -> None:
-    """Colours, titles and progress bars leave what they say last; long lines are cut."""
+    """Colors, titles and progress bars become their final text; long lines are cut."""
     assert readable(b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07end") == "red end"
     assert readable(b" 10%\r 50%\r100%\n") == "100%\n"
     assert readable(b"a\x00b\x7f\xff") == "ab\N{REPLACEMENT CHARACTER}"
@@ -160,7 +160,7 @@ def test_text_is_for_people() -> None:
 
 
 def test_a_window_cuts_no_character() -> None:
-    """Windows join within a line of wide characters, and none shows a broken one."""
+    """Windows meet within a line of wide characters without breaking one."""
     data = "é\N{SLIGHTLY SMILING FACE}".encode() * 30_000
     log, at, seen = ProcessLog(_log(data[:100_001], data[100_001:]), PREFIX), 0, []
     while True:
@@ -176,6 +176,6 @@ def test_a_window_cuts_no_character() -> None:
 
 
 def test_the_unfinished_line_is_told_apart() -> None:
-    """Following begins with the line that has no end yet, at its last state."""
+    """Following starts with the line that has no end yet, in its last state."""
     window = ProcessLog(_log(b"one\n 10%\r 20%\r"), PREFIX).window()
     assert (window.finished, window.unfinished, window.unfinished_at) == ("one\n", " 20%", 9)

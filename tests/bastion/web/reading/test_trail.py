@@ -1,4 +1,4 @@
-"""What happened to a job, from the event log, in bounded pieces."""
+"""The events of a job, from the event log, in bounded pieces."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _root() -> Root:
 
 
 def test_the_events_of_a_root_are_found_without_its_jobs() -> None:
-    """Those of root and of segments under way, whatever texts of jobs look like."""
+    """Root's and pending segments' events are found, whatever texts of jobs look like."""
     assert [event["n"] for event in events_in(encode(_root()))] == [5, 6, 3, 4]
     assert events_in(b"") == []
     assert events_in(b'{"events":[{"n":') == []
 
 
 def test_a_trail_joins_segments_and_root_in_order_and_once() -> None:
-    """Sealed events, those under way and the newest, of a job and of tasks of an array."""
+    """Sealed, pending and newest events of a job or an array's tasks are included."""
     store = MemoryStore(lambda: 1010.0)
     lines = [encode(_event(n)) for n in range(4)] + [b"{spoilt " + JOB.encode()]
     store.create(layout.events(0), b"\n".join(lines))
@@ -51,7 +51,7 @@ def test_a_trail_joins_segments_and_root_in_order_and_once() -> None:
 
 
 def test_of_a_long_life_both_ends_are_read() -> None:
-    """A job that lived through hundreds of segments costs a bounded number of reads."""
+    """A job that spans hundreds of segments costs a bounded number of reads."""
     store = MemoryStore(lambda: 1000.0)
     for n in range(300):
         store.create(layout.events(n), encode(_event(n)))
@@ -63,7 +63,7 @@ def test_of_a_long_life_both_ends_are_read() -> None:
 
 
 def test_segments_before_its_submission_and_after_its_end_are_not_read() -> None:
-    """Segments carry the time of their writing, so only those of its life are read."""
+    """Segments have the time of their writing, so only those of its life are read."""
     now = 0.0
     store = MemoryStore(lambda: now)
     for n in range(20):
