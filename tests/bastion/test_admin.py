@@ -1,4 +1,4 @@
-"""What admins do to a bucket, from Python."""
+"""What admins do to a bucket, in Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PEOPLE = People(bastion="B", users={"ada": "A", "intern-1": "I", "eve": "E"})
 
 
 def test_a_bucket_is_audited_and_restored() -> None:
-    """A whole bucket has no findings; its newest copy can be restored once root is gone."""
+    """A healthy bucket has no findings; its newest copy can be restored once root is gone."""
     rig = Rig()
     rig.turn()
     admin = Admin("memory:", store=rig.bucket, clock=rig.clock)
@@ -66,7 +66,7 @@ def test_an_audit_outlasts_short_outages() -> None:
 
 
 def test_rights_follow_the_quota_file() -> None:
-    """Members get their inbox, by name or by a pattern; other users get nothing."""
+    """Members get their inbox, by name or by pattern; other users get nothing."""
     quota = parse(QUOTA)
     creators = {
         grant.principal
@@ -83,7 +83,7 @@ def test_rights_follow_the_quota_file() -> None:
 
 
 def test_an_identity_that_a_cloud_does_not_know_is_refused_before_it_is_asked() -> None:
-    """As by `bastion setup`, all at once, each with its place."""
+    """As with `bastion setup`, all are reported together, each with its place."""
     people = People(
         bastion="b@x.org",
         pool_agents={"gpu": ("arn:aws:iam::123456789012:role/gpu", "gpu")},
@@ -118,7 +118,7 @@ options = { machine_type = "m7i.large" }
 def test_machines_of_a_region_that_a_pool_left_are_found_and_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An inspection looks where root's machines are; what it finds is deleted where it is."""
+    """An inspection searches where root's machines are, and deletes what it finds there."""
     clock, store = VirtualClock(wall=1.7e9), MemoryStore(lambda: 1.7e9)
     old = Machine(name="rented-3-0", pool="rented", zone="eu-west-1a", phase=MachinePhase.READY)
     root = Root(bucket="0123456789", epoch=1, seq=7, now=1.7e9, write_id="w", machines={"m": old})
@@ -144,7 +144,7 @@ def test_machines_of_a_region_that_a_pool_left_are_found_and_ended(
 
 
 def test_a_missing_root_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a root anywhere the error says how to name one."""
+    """Without a root, the error says how to name one."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("BASTION_ROOT", raising=False)
     with pytest.raises(SpecError, match="no bastion named"):

@@ -1,4 +1,4 @@
-"""Numbers and texts of strangers: within bounds in the records themselves, whatever reads them."""
+"""Numbers and texts of strangers are bounded in the records themselves, for all readers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ END = End(kind="exited", codes=(1,), first_failed=0)
 
 @pytest.mark.parametrize("number", [1e13, 1e300, inf, -inf, nan, -1e12, 0.0, 5.0])
 def test_a_hold_always_has_a_date(number: float) -> None:
-    """The remark on a held job names a date, whatever was committed as the end of the hold."""
+    """The note on a held job has a date, whatever was committed as the end of the hold."""
     hold = Hold(until=number, folder="/x", end=END)
     assert 0.0 <= hold.until <= LATEST_S
     assert "held for inspection until" in remark(kept(hold))
 
 
 def kept(hold: Hold) -> JobRecord:
-    """A job whose only host is held."""
+    """Return a job whose only host is held."""
     job = job_records.running()
     assert job.attempt is not None
     host = replace(job.attempt.hosts[0][0], hold=hold)
@@ -40,7 +40,7 @@ def kept(hold: Hold) -> JobRecord:
 
 @pytest.mark.parametrize("number", [inf, -inf, nan, -1e-9, MAX_HOLD_S * 1.01])
 def test_a_hold_that_no_launch_may_ask_for_is_refused(number: float) -> None:
-    """The length of a hold is finite, and at most what a spec may ask for."""
+    """The length of a hold is finite, and at most what a spec may request."""
     with pytest.raises(SpecError, match="for_s"):
         Held(of=OF, for_s=number, folder="/x", end=END)
     assert Held(of=OF, for_s=MAX_HOLD_S, folder="/x", end=END).for_s == MAX_HOLD_S
@@ -68,26 +68,26 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 
 def hello(resources: Amounts = Amounts({"h100": 8}), **more: Any) -> Hello:  # noqa: B008
-    """The bell of a registration."""
+    """Return the bell of a registration."""
     return Hello(resources=resources, address="a", hostname="h", version="1", **more)
 
 
 @pytest.mark.parametrize("field", REFUSED)
 def test_a_record_out_of_bounds_is_refused(field: str) -> None:
-    """Whatever makes the record, a number or a list out of bounds is refused with its field."""
+    """Any number or list out of bounds is refused with its field."""
     with pytest.raises(SpecError, match=f"^{field}"):
         REFUSED[field]()
 
 
 def test_a_measured_time_is_clamped() -> None:
-    """The run time of a host is of a clock that may have stepped: no end is refused for it."""
+    """The clock that measured a host's run time may have jumped: no end is refused for it."""
     assert End(kind="exited", ran_s=nan).ran_s == 0.0
     assert End(kind="exited", ran_s=-5.0).ran_s == 0.0
     assert 0 < End(kind="exited", ran_s=inf).ran_s < 1e10
 
 
 def test_texts_are_cut() -> None:
-    """Texts for users are cut to their limit, and never a reason to refuse a record."""
+    """Texts for users are cut to their limit, and are never a reason to refuse a record."""
     long = "x" * 100_000
     assert len(Preparing(of=OF, text=long).text) == 1_000
     assert len(Idle(of=OF, text=long).text) == 1_000
@@ -97,7 +97,7 @@ def test_texts_are_cut() -> None:
 
 
 def test_a_huge_number_has_a_message() -> None:
-    """Python prints no number of thousands of digits: the message says that there are many."""
+    """Python cannot print a number of thousands of digits: the message says that there are many."""
     with pytest.raises(SpecError, match="more than 30 digits is out of bounds; 0 to 9 are allowed"):
         check_whole("units", 10**5000, most=9)
 

@@ -1,4 +1,4 @@
-"""The catalog says what an instance type is made of, in the vendor's own figures."""
+"""The catalog describes instance types with the vendor's own figures."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_tpu_slices_count_as_their_name_does(
 def test_google_machines_have_googles_figures(
     name: str, accelerator: dict[str, int], cpu: int, gib: int
 ) -> None:
-    """A machine type offers the devices, cores and memory of Google's page."""
+    """A machine type has the devices, cores and memory on Google's page."""
     found = catalog.lookup(name)
     assert found.host == Amounts({**accelerator, "cpu": cpu, "memory": gib * GIB})
 
 
 def test_amazons_figures_are_amazons() -> None:
-    """Every EC2 type listed by AWS itself agrees with ours in devices, cores and memory."""
+    """Every EC2 type in AWS's own list has the same devices, cores and memory here."""
     import moto.ec2
 
     stored = Path(moto.ec2.__file__).parent / "resources" / "instance_types.json.gz"
@@ -80,7 +80,7 @@ def test_amazons_figures_are_amazons() -> None:
 
 
 def test_every_type_is_whole() -> None:
-    """Hosts divide chips and units evenly, the topology is of all chips, and names are unique."""
+    """Hosts divide chips and units evenly, topologies cover all chips, and names are unique."""
     rows = [*catalog._GCE, *catalog._EC2]
     assert len({row[0] for row in rows}) == len(rows)
     for each in {id(found): found for found in catalog._by_name().values()}.values():
@@ -101,7 +101,7 @@ def test_no_two_topologies_of_a_version_have_one_size() -> None:
 
 @pytest.mark.parametrize("name", ["v5litepod-16", "tpu-v5litepod-16", "v5e-16"])
 def test_a_slice_answers_to_all_its_names(name: str) -> None:
-    """The vendor's name and ours find the same type, which prints one name."""
+    """The vendor's name and ours find the same type, which prints only one name."""
     assert catalog.lookup(name) is catalog.lookup("tpu-v5e-16")
     assert catalog.lookup(name).name == "tpu-v5e-16"
 
@@ -122,7 +122,7 @@ def test_a_host_offers_its_share_of_the_slice() -> None:
     ],
 )
 def test_an_unknown_name_gets_the_nearest_as_hint(name: str, hint: str) -> None:
-    """An unknown instance type is refused with its value and what to write instead."""
+    """An unknown instance type is refused with its value and a suggestion."""
     with pytest.raises(SpecError) as caught:
         catalog.lookup(name)
     assert caught.value.message == f"instance_type: {name!r} is not an instance type known here"

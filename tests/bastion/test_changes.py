@@ -1,4 +1,4 @@
-"""`changes`, against the plain rule: a name counts where the object under it is another."""
+"""`changes`, compared with the simple rule: a name counts if its object is another one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bastion.changes import Changes, changes
 
 
 class Record:
-    """Equal to every other: only identity tells them apart."""
+    """Equal to every other: only identity distinguishes them."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record)
@@ -25,7 +25,7 @@ MAPS = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(RECORDS))
 def test_what_is_another_object_has_moved(
     before: dict[str, Record], after: dict[str, Record]
 ) -> None:
-    """Any two maps: everything that stands in one of them alone is named, and nothing else."""
+    """For any two maps, every entry that is in only one of them is named, and no other."""
     found = changes(before, after)
     assert found.gone == [name for name in before if after.get(name) is not before[name]]
     assert sorted(found.come) == sorted(n for n in after if before.get(n) is not after[n])
@@ -36,6 +36,6 @@ def test_what_is_another_object_has_moved(
 
 
 def test_a_map_and_itself_differ_in_nothing() -> None:
-    """The same map is not gone through."""
+    """The same map is not iterated over."""
     records = {"a": RECORDS[0]}
     assert changes(records, records) == Changes([], [], 1)

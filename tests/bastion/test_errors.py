@@ -1,4 +1,4 @@
-"""What a notebook shows of an error, and what reaches another process."""
+"""How a notebook shows an error, and how it reaches another process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from quota.file.errors import QuotaError
 
 
 def test_a_notebook_shows_the_lines_of_its_user_alone(tmp_path: Path) -> None:
-    """IPython asks the error itself: the user's frames, the message, the hint, nothing of ours."""
+    """IPython asks the error itself: the user's frames, the message and the hint are shown."""
     cell = tmp_path / "cell.py"
     cell.write_text("import bastion\n\n\ndef go():\n    bastion.Resources(h100='two')\n\n\ngo()\n")
     with pytest.raises(SpecError) as caught:
@@ -65,7 +65,7 @@ def test_a_name_that_is_absent_is_shown_likewise(tmp_path: Path, typed: str) -> 
     ],
 )
 def test_an_error_reaches_another_process_whole(error: BastionError) -> None:
-    """A worker that raises it does not end the pool of its workers."""
+    """A worker that raises it does not break its process pool."""
     there = pickle.loads(pickle.dumps(error))
     assert (type(there), str(there), there.args) == (type(error), str(error), error.args)
     assert vars(there) == vars(error)

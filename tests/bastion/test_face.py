@@ -1,4 +1,4 @@
-"""`import bastion`: the public names, and what they cost."""
+"""`import bastion`: the public names, and their cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def python(code: str, *, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_public_name_is_there() -> None:
-    """The export list is true, sorted, and what `dir` shows."""
+    """The export list is correct, sorted, and shown by `dir`."""
     assert bastion.__all__ == sorted(bastion.__all__)
     assert dir(bastion) == bastion.__all__
     for name in bastion.__all__:
@@ -37,7 +37,7 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_a_type_checker_knows_every_public_name() -> None:
-    """What is loaded at its first use is imported where a type checker looks, and nothing else."""
+    """Lazily loaded names are imported for a type checker, and no others."""
     (block,) = [
         each
         for each in ast.parse(Path(bastion.__file__).read_text()).body
@@ -60,7 +60,7 @@ def test_a_type_checker_knows_every_public_name() -> None:
     ],
 )
 def test_code_that_is_wrong_raises_what_the_guide_says(make: Callable[[], object]) -> None:
-    """It is a BastionError with a public name, and has problems as a SpecError has."""
+    """It is a BastionError with a public name, and has problems like a SpecError."""
     with pytest.raises(bastion.InvalidCodeError) as caught:
         make()
     assert caught.value.problems
@@ -69,13 +69,13 @@ def test_code_that_is_wrong_raises_what_the_guide_says(make: Callable[[], object
 
 
 def test_another_name_is_no_attribute() -> None:
-    """A typo is the error it is in every module."""
+    """A typo gives the same error as in every module."""
     with pytest.raises(AttributeError, match="module 'bastion' has no attribute 'Clint'"):
         _ = bastion.Clint  # type: ignore[attr-defined]
 
 
 def test_importing_loads_nothing_else(tmp_path: Path) -> None:
-    """No module of ours, no SDK and no validator until a name is used; the client reads alone."""
+    """No module, SDK or validator is loaded until a name is used; the client only reads."""
     ran = python(
         "import sys, bastion\n"
         "heavy = ('pydantic', 'rich', 'google', 'boto3', 'docker', 'fsspec', 'numpy', 'absl')\n"
@@ -116,7 +116,7 @@ def test_a_users_own_file_of_our_name_is_named(tmp_path: Path, room: str) -> Non
 
 
 def test_a_users_own_launch_py_is_no_problem(tmp_path: Path) -> None:
-    """Users call their script launch.py; nothing that it imports needs ours."""
+    """Users call their script launch.py; nothing that it imports needs our module."""
     (tmp_path / "launch.py").write_text("raise SystemExit('shadowed')\n")
     ran = python("from bastion import *\nfrom bastion import Client\nprint(Client)\n", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr

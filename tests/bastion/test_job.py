@@ -1,4 +1,4 @@
-"""What is true of a job: its one word for users, what it holds, whether it failed."""
+"""Facts about a job: its state for users, what it holds, whether it failed."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from tests.rigs.job_records import ended, exited
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_users_see_one_word(job: JobRecord, state: str) -> None:
-    """The phase, but for `held`, `preempted` and the outcome once there is one."""
+    """It is the phase, except for `held`, `preempted` and, at the end, the outcome."""
     assert state_of(job) == state
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_devices_are_held_while_admitted(phase: Phase) -> None:
-    """A job holds devices from its admission to its last end, and not while logs are shipped."""
+    """A job holds devices from its admission to its last end, but not while logs are shipped."""
     job = job_records.RECORDS[phase]()
     admitted = phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
     assert job.is_admitted == admitted
@@ -54,7 +54,7 @@ def test_devices_are_held_while_admitted(phase: Phase) -> None:
 
 @pytest.mark.parametrize("kind", list(OutcomeKind))
 def test_only_a_failure_without_retries_is_final(kind: OutcomeKind) -> None:
-    """A failure without a retry left is final as soon as it is known; no other outcome is."""
+    """A failure without a remaining retry is final as soon as it is known; nothing else is."""
     last = Outcome(kind=kind, text="")
     job = replace(job_records.draining(), last=last)
     assert job.has_failed == (kind in FAILURES)

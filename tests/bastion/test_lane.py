@@ -15,7 +15,7 @@ from tests.rigs.limits import fail_starts
 
 @pytest.fixture
 def lane() -> Iterator[ThreadLane]:
-    """A lane of two threads."""
+    """Provide a lane of two threads."""
     made = ThreadLane("test", workers=2)
     yield made
     made.close()
@@ -26,7 +26,7 @@ def _boom() -> None:
 
 
 def collected(lane: ThreadLane, count: int) -> list[Done]:
-    """`count` pieces of work that ended."""
+    """Return `count` pieces of work that ended."""
     done: list[Done] = []
     while len(done) < count:
         lane.wait(10.0)
@@ -35,7 +35,7 @@ def collected(lane: ThreadLane, count: int) -> list[Done]:
 
 
 def test_inline_work_is_done_where_it_is_submitted() -> None:
-    """An inline lane has done everything when `submit` returns, errors kept, sorted by key."""
+    """An inline lane has done everything when `submit` returns; errors are kept, in key order."""
     lane = InlineLane()
     lane.submit("b", lambda: 2)
     lane.submit("a", _boom)
@@ -64,7 +64,7 @@ def test_threads_do_the_work(lane: ThreadLane) -> None:
 def test_a_lane_without_a_thread_fails_its_work_and_recovers(
     lane: ThreadLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Work that no thread can begin comes back as failed; the next has threads again."""
+    """Work that no thread can start comes back as failed; the next has threads again."""
     fail_starts(monkeypatch, after=0, count=3)
     for key in ("a", "b", "a"):
         lane.submit(key, _boom)
@@ -80,7 +80,7 @@ def test_a_lane_without_a_thread_fails_its_work_and_recovers(
 def test_a_thread_that_cannot_begin_leaves_its_work_to_the_others(
     lane: ThreadLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one of two threads everything is done, one after another."""
+    """With one of two threads, everything is done sequentially."""
     fail_starts(monkeypatch, after=1, count=1)
     go = threading.Event()
     lane.submit("a", lambda: go.wait(10.0))
@@ -119,7 +119,7 @@ def test_hung_work_delays_no_other(lane: ThreadLane) -> None:
 
 
 def test_some_work_is_waited_for_alone(lane: ThreadLane) -> None:
-    """Who waits for certain keys does not wait for work that hangs under another."""
+    """A caller that waits for certain keys does not wait for hung work under another key."""
     gate, ended = threading.Event(), list[bool]()
     lane.submit("hung", lambda: ended.append(gate.wait(20.0)))
     lane.submit("quick", lambda: "done")
@@ -148,12 +148,12 @@ def test_work_beyond_the_threads_waits(lane: ThreadLane) -> None:
 
 
 def test_waiting_for_nothing_is_short(lane: ThreadLane) -> None:
-    """With nothing in flight `wait` returns at once."""
+    """With nothing in flight, `wait` returns immediately."""
     lane.wait(1000.0)
 
 
 def test_closing_drops_work_that_has_not_begun() -> None:
-    """After `close` nothing more is begun."""
+    """After `close`, nothing more is started."""
     lane = ThreadLane("test", workers=1)
     began, gate, runs = threading.Event(), threading.Event(), list[int]()
 
@@ -171,7 +171,7 @@ def test_closing_drops_work_that_has_not_begun() -> None:
 
 
 def test_urgent_work_is_begun_before_all_that_waits() -> None:
-    """What is urgent passes what was submitted before it, in its own order."""
+    """Urgent work overtakes earlier work, and keeps its own order."""
     lane = ThreadLane("test", workers=1)
     goes_on, began = threading.Event(), threading.Event()
     order: list[str] = []
@@ -194,7 +194,7 @@ def test_urgent_work_is_begun_before_all_that_waits() -> None:
 
 @pytest.mark.parametrize("makes", [InlineLane, lambda: ThreadLane("test", workers=1)])
 def test_a_failure_is_seen_before_it_is_collected(makes: Callable[[], Lane]) -> None:
-    """A loop may begin its next turn for it; once it is collected, nothing has failed."""
+    """A loop may start its next turn for it; once it is collected, nothing has failed."""
     lane = makes()
     lane.submit("good", lambda: None)
     lane.settle(10.0)
@@ -209,7 +209,7 @@ def test_a_failure_is_seen_before_it_is_collected(makes: Callable[[], Lane]) -> 
 
 @pytest.mark.parametrize("makes", [InlineLane, lambda: ThreadLane("test", workers=1)])
 def test_a_lane_has_work_until_it_is_collected(makes: Callable[[], Lane]) -> None:
-    """A loop that looks for work under way finds it until it has collected the outcome."""
+    """A loop sees work in progress until it has collected the result."""
     lane = makes()
     assert not lane.has_work()
     lane.submit("good", lambda: None)

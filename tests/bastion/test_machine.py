@@ -1,4 +1,4 @@
-"""What is true of a machine."""
+"""Facts about a machine."""
 
 from __future__ import annotations
 

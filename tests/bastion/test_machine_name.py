@@ -1,4 +1,4 @@
-"""What the name of a machine says."""
+"""The parts of a machine's name."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NAMES = st.builds(
 
 @given(NAMES)
 def test_a_name_is_parsed_to_its_parts(name: MachineName) -> None:
-    """A printed name is parsed to the same value, whatever the pool is called."""
+    """A printed name is parsed to the same value for any pool name."""
     assert parse_machine(str(name), name.pool) == name
 
 
 @given(NAMES, NAMES)
 def test_no_two_allocations_have_one_name(one: MachineName, other: MachineName) -> None:
-    """Also where the name of one pool is the beginning of another's."""
+    """This holds even if one pool's name is a prefix of another's."""
     assert (str(one) == str(other)) == (one == other)
 
 
@@ -33,12 +33,12 @@ def test_no_two_allocations_have_one_name(one: MachineName, other: MachineName) 
     "name", ["gpu", "gpu-1", "gpu-1-", "gpu-1-x", "gpu-1-2-h", "gpus-1-2", "gpu-1-2-3", "gpu-²-1"]
 )
 def test_other_names_are_not_parsed(name: str) -> None:
-    """A name that no commit allocates is not taken for one."""
+    """A name that no commit allocates is not accepted."""
     assert parse_machine(name, "gpu") is None
 
 
 def test_a_name_reads_as_the_design_has_it() -> None:
-    """Pool, commit, index, and the host of a slice."""
+    """It has pool, commit, index, and the host of a slice."""
     name = MachineName(pool="gpu", seq=12, index=3)
     assert (str(name), str(MachineName(pool="tpu", seq=1, index=0, host=2))) == (
         "gpu-12-3",

@@ -1,4 +1,4 @@
-"""`python -m bastion`: a wrong call says what a right one is."""
+"""`python -m bastion`: a wrong call prints the correct usage."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_wrong_arguments_print_the_usage(
 
 
 def test_an_unknown_scheme_of_a_root_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """A root of an unknown scheme is one line on stderr, no traceback, and an exit code of 1."""
+    """A root with an unknown scheme gives one line on stderr, no traceback, and exit code 1."""
     assert main(["serve", "ftp://nowhere"]) == 1
     err = capsys.readouterr().err
     assert "ftp" in err
@@ -43,7 +43,7 @@ def test_an_unknown_scheme_of_a_root_is_an_error(capsys: pytest.CaptureFixture[s
 
 
 def test_machines_live_apart_from_the_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each root has a folder of its own for local machines, under the user's state."""
+    """Each root has its own folder for local machines, in the user's state folder."""
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     one, two = default_machines_dir("file:///a"), default_machines_dir("file:///b")
     assert one != two
@@ -56,7 +56,7 @@ Serving = Callable[[Path], tuple["subprocess.Popen[str]", str]]
 
 @pytest.fixture
 def serving() -> Iterator[Serving]:
-    """Starts real bastions on folders, each with what it says after its root; none outlives it."""
+    """Start real bastions on folders, each with arguments after its root; none outlives it."""
     started: list[subprocess.Popen[str]] = []
 
     def start(root: Path) -> tuple[subprocess.Popen[str], str]:
@@ -75,7 +75,7 @@ def serving() -> Iterator[Serving]:
 def test_a_killed_bastion_is_replaced_and_a_stopped_one_gives_up(
     tmp_path: Path, serving: Serving
 ) -> None:
-    """After kill -9 the next one on the host leads at once; SIGTERM ends with a last commit."""
+    """After kill -9, the next one on the host leads immediately; SIGTERM ends with a commit."""
     first, line = serving(tmp_path)
     assert "leads epoch 1, the first of this bucket, with 0 active jobs" in line
     killed(first)

@@ -1,4 +1,4 @@
-"""What a running job may say."""
+"""What a running job can report."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bastion import marks
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of marks of a job, as its environment names it."""
+    """Provide the folder of marks of a job, as its environment names it."""
     monkeypatch.setenv(marks.MARKS_DIR, str(tmp_path))
     monkeypatch.setenv(marks.NOTICE_FILE, str(tmp_path / "notice.json"))
     return tmp_path
 
 
 def test_marks_are_plain_files(folder: Path) -> None:
-    """Each mark is a file of its name; made again it is younger."""
+    """Each mark is a file of its name; a repeated mark is newer."""
     marks.checkpointed()
     first = (folder / "checkpointed").stat().st_mtime_ns
     marks.checkpointed()
@@ -29,7 +29,7 @@ def test_marks_are_plain_files(folder: Path) -> None:
 
 
 def test_reports_are_lines_of_numbers(folder: Path) -> None:
-    """One JSON object a line; values that are no numbers are refused."""
+    """There is one JSON object per line; values that are not numbers are refused."""
     marks.report(loss=0.5, step=1)
     marks.report(loss=0.25, step=2)
     lines = (folder / "report").read_text().splitlines()
@@ -39,7 +39,7 @@ def test_reports_are_lines_of_numbers(folder: Path) -> None:
 
 
 def test_a_notice_is_read_once_it_is_there(folder: Path) -> None:
-    """It is None before, and then has the reason, the cause and the deadline."""
+    """It is None before; then it has the reason, the cause and the deadline."""
     assert marks.notice() is None
     told = {"reason": "preempt", "by": "urgent-0123456789", "deadline": 1.7e9}
     (folder / "notice.json").write_text(json.dumps(told))

@@ -1,4 +1,4 @@
-"""The monitor of one job: what follows from what is known, and what committed state asks for."""
+"""The monitor of one job: events from known facts, and writes for the committed state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPTIONS = Options(grace_s=5.0, max_grace_s=60.0)
 def machines(
     count: int = 3, *, life: int = 1, phase: MachinePhase = MachinePhase.READY
 ) -> dict[str, Machine]:
-    """The machines of a placement."""
+    """Return the machines of a placement."""
     names = [f"m{n}-0" for n in range(count)]
     return {n: Machine(name=n, pool="p", phase=phase, life=life) for n in names}
 
@@ -44,7 +44,7 @@ def machines(
 def seen(
     job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: Any
 ) -> list[str]:
-    """The names of the events that follow."""
+    """Return the names of the resulting events."""
     watched = watch(job, machines() if fleet is None else fleet, now, options=OPTIONS, **more)
     return [type(event).__name__ for event in watched.events]
 
@@ -52,7 +52,7 @@ def seen(
 def stop_of(
     job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: Any
 ) -> Stop:
-    """The stop that follows."""
+    """Return the resulting stop."""
     (event,) = watch(
         job, machines() if fleet is None else fleet, now, options=OPTIONS, **more
     ).events
@@ -61,7 +61,7 @@ def stop_of(
 
 
 def claimed(job: JobRecord, *replicas: int, life: int = 1) -> JobRecord:
-    """`job` after agents claimed these replicas."""
+    """Return `job` after agents claimed these replicas."""
     for r in replicas:
         claim = Claim(machine=f"m{r}-0", life=life)
         job = step(job, ev.HostClaimed(replica=r, host=0, claim=claim), T0)
@@ -69,7 +69,7 @@ def claimed(job: JobRecord, *replicas: int, life: int = 1) -> JobRecord:
 
 
 def test_ready_machines_get_a_start_instruction() -> None:
-    """Every host on a ready machine is instructed once, with all that its agent needs."""
+    """Every host on a ready machine is instructed once, with everything that its agent needs."""
     job = job_records.starting(replicas=2)
     fleet = machines()
     fleet["m1-0"] = replace(fleet["m1-0"], phase=MachinePhase.CREATING, life=0)
@@ -85,14 +85,14 @@ def test_ready_machines_get_a_start_instruction() -> None:
 
 
 def test_a_new_life_gets_a_new_start_instruction() -> None:
-    """A host whose machine began a new life before it claimed is instructed anew."""
+    """A host whose machine started a new life before the claim is instructed again."""
     job = step(job_records.starting(), ev.Instructed(replica=0, host=0, life=1), T0)
     assert seen(job, machines(life=1)) == []
     assert seen(job, machines(life=2)) == ["Instructed"]
 
 
 def test_the_barrier_opens_when_all_have_claimed() -> None:
-    """The go of a gang is wanted when the last host has claimed, and is written after that."""
+    """The go of a gang is requested when the last host has claimed, and written after that."""
     job = claimed(job_records.starting(replicas=2), 0)
     assert seen(job) == ["Instructed"]
     job = claimed(job, 1)
@@ -102,7 +102,7 @@ def test_the_barrier_opens_when_all_have_claimed() -> None:
 
 
 def test_a_failure_stops_the_others_or_not() -> None:
-    """The first failure stops its siblings with `stop_others`, and is theirs alone without."""
+    """With `stop_others` the first failure stops its siblings; otherwise it affects no other."""
     job = ended(job_records.running(replicas=2, stops_others=True), exited(1))
     stop = stop_of(job)
     assert (stop.reason, stop.by, stop.deadline) == (StopReason.SIBLING, "replica 0", T0 + 5)
@@ -120,7 +120,7 @@ def test_the_first_replica_stops_the_others_where_it_decides() -> None:
 
 
 def test_a_head_that_fails_stops_workers_that_may_continue_without_each_other() -> None:
-    """Without it nothing would ever end them."""
+    """Otherwise nothing would ever end them."""
     job = job_records.running(replicas=3, first_decides=True)
     assert seen(ended(job, None, exited(1))) == []
     stop = stop_of(ended(job, exited(2), exited(1)))
@@ -143,7 +143,7 @@ def test_a_lost_host_stops_the_attempt(fleet: dict[str, Machine]) -> None:
 
 
 def test_a_host_that_ended_is_not_lost() -> None:
-    """The machine of a replica that has ended well may go."""
+    """The machine of a replica that has succeeded may be removed."""
     job = ended(claimed(job_records.running(replicas=2), 0, 1), exited(0))
     fleet = machines()
     del fleet["m0-0"]
@@ -160,14 +160,14 @@ def test_the_time_limit_has_slack() -> None:
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 5.0), (20.0, 20.0), (1e6, 60.0), (0.0, 0.0)])
 def test_grace_is_asked_for_and_capped(asked: float | None, given: float) -> None:
-    """A job gets the notice it asked for, up to the admin's cap."""
+    """A job gets the grace period that it requested, up to the admin's limit."""
     job = job_records.queued()
     job = replace(job, request=replace(job.request, grace_s=asked))
     assert grace_s(job, OPTIONS) == given
 
 
 def test_stopping_instructs_claimed_hosts() -> None:
-    """A claimed host is instructed to stop, once for each life of its machine."""
+    """A claimed host is instructed to stop once per life of its machine."""
     job = claimed(job_records.starting(replicas=2), 0)
     job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
     watched = watch(job, machines(), T0, options=OPTIONS)
@@ -181,7 +181,7 @@ def test_stopping_instructs_claimed_hosts() -> None:
 
 
 def test_stopping_revokes_unclaimed_hosts() -> None:
-    """Committed STOPPING closes the barrier and revokes the claims that no agent has won."""
+    """A committed STOPPING closes the barrier and revokes claims that no agent has won."""
     job = claimed(job_records.starting(replicas=3), 1)
     job = step(job, ev.StopWanted(stop=job_records.stop()), T0)
     wanted = (RevokeGo(), RevokeClaim(replica=0, host=0), RevokeClaim(replica=2, host=0))
@@ -203,7 +203,7 @@ def test_an_end_is_written_only_for_a_machine_that_is_gone() -> None:
 
 
 def test_draining_ends_with_the_logs_or_its_deadline() -> None:
-    """A job drains until every host is drained, at most until its deadline."""
+    """A job drains until every host is drained, or at most until its deadline."""
     job = job_records.draining()
     assert seen(job, now=job.drain_deadline - 1) == []
     assert seen(job, now=job.drain_deadline) == ["DrainEnded"]
@@ -219,7 +219,7 @@ def test_nothing_follows_without_an_attempt(phase: Phase) -> None:
 
 
 def test_watching_reaches_a_fixed_point() -> None:
-    """Applying the events of `watch` repeatedly ends after a few steps, from every state."""
+    """From every state, repeated application of `watch`'s events ends after a few steps."""
     for claims in ((), (0,), (0, 1)):
         for make in (job_records.starting, job_records.running):
             for reason in (None, *StopReason):
@@ -252,7 +252,7 @@ def test_a_start_has_the_secrets_that_are_granted_now() -> None:
 
 
 def test_a_start_has_the_idle_rule_of_its_pool() -> None:
-    """Only where its pool names a time; another pool's rule is not its own."""
+    """It has the rule only if its own pool names a time."""
     job = job_records.starting()
     assert job.attempt is not None
     pool = pool_of(job.attempt.placement[0].hosts[0].machine)
@@ -265,7 +265,7 @@ def test_a_start_has_the_idle_rule_of_its_pool() -> None:
 
 
 def kept(*, replicas: int = 1, **more: object) -> JobRecord:
-    """A job whose replica 0 failed and is held for inspection."""
+    """Return a job whose replica 0 failed and is held for inspection."""
     job = claimed(job_records.running(replicas=replicas, **more), *range(replicas))
     hold = Hold(until=T0 + 100, folder="/code", end=exited(3))
     return step(job, ev.HostHeld(replica=0, host=0, hold=hold), T0)
@@ -323,7 +323,7 @@ def test_a_host_is_held_only_when_no_retry_is_left(failures: int, hold_s: float)
 
 
 def test_a_revised_limit_is_sent_to_every_host() -> None:
-    """A running host gets the new limit once; a later start carries it."""
+    """A running host gets the new limit once; a later start includes it."""
     job = job_records.starting()
     late = step(job, ev.Updated(max_runtime_s=7.0), T0)
     ((_, start),) = watch(late, machines(), T0, options=OPTIONS).instructions
@@ -344,7 +344,7 @@ def test_a_revised_limit_is_sent_to_every_host() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RUNNING, Phase.DRAINING])
 def test_until_a_job_is_quiet_time_alone_changes_nothing(phase: Phase) -> None:
-    """What follows for a job is the same at any time up to then, and something follows after it."""
+    """Until then the events of a job are the same at any time, and after it there are some."""
     job = step(job_records.queued(), job_records.admitted(), T0)
     job = step(job, ev.Instructed(replica=0, host=0, life=1), T0)
     if phase is not Phase.STARTING:

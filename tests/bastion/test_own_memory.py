@@ -1,4 +1,4 @@
-"""Other processes of the same user, and what they may read of ours."""
+"""Other processes of the same user, and what they can read of ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bastion import own_memory
 from tests.rigs.limits import killed
 
 PYTHON = Path("/usr/bin/python3")
-"""One that any user may run: ours may lie where another user cannot look."""
+"""A Python that any user can run: ours may be in a closed folder."""
 
 NOBODY = 65534
 
@@ -42,7 +42,7 @@ NEEDS_TWO_USERS = pytest.mark.skipif(
 
 
 def seen_by_another(env: Mapping[str, str]) -> str:
-    """The result of reading the environment of a protected process from another of its user."""
+    """Return the result of reading a protected process's environment from another process."""
     hidden = subprocess.Popen(
         [PYTHON, "-I", "-S", "-c", HIDDEN],
         env={"SECRET": "1", **env},

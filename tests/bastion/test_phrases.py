@@ -1,4 +1,4 @@
-"""How a job's state reads as a sentence."""
+"""A job's state as a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of machines: how a pool makes, keeps and deletes them."""
+"""The life of machines: how a pool creates, keeps and deletes them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def turn(
     seq: int = 5,
     listed_since: Mapping[str, float] | None = None,
 ) -> dict[str, Machine]:
-    """The machines after one turn."""
+    """Return the machines after one turn."""
     listings = {} if listing is None else {pool.name: listing}
     reconciled = reconcile(
         {m.name: m for m in machines},
@@ -58,13 +58,13 @@ def turn(
 
 
 def act(*machines: Machine, listing: tuple[Seen, ...] = (), seq: int = 5) -> list[object]:
-    """The creates and deletes that are due."""
+    """Return the creates and deletes that are due."""
     listings = {"gpu": listing}
     return list(machine_actions({m.name: m for m in machines}, listings, seq=seq))
 
 
 def test_a_cordoned_machine_is_replaced_where_there_is_a_minimum() -> None:
-    """It does not count, up to the most machines; it is not deleted for that."""
+    """It does not count, within the maximum of the pool; it is not deleted for that."""
     least = replace(POOL, min_machines=2, max_machines=2, idle_timeout_s=1e9)
     cordoned = replace(READY, cordoned="xid 79")
     assert len(turn(cordoned, pool=replace(least, max_machines=3))) == 3
@@ -76,7 +76,7 @@ def test_a_cordoned_machine_is_replaced_where_there_is_a_minimum() -> None:
 
 
 def test_machines_that_cannot_be_deleted_take_the_place_of_new_ones() -> None:
-    """Else a pool with a minimum would make, and pay for, more each time that one fails."""
+    """Otherwise a pool with a minimum would create and pay for more after each failure."""
     least = replace(POOL, min_machines=2, max_machines=2)
     going = replace(READY, phase=MachinePhase.DELETING, made_at=-900.0)
     assert turn(going, listing=(RUNS,), pool=least).keys() == {"gpu-1-0", "gpu-5-0"}
@@ -87,7 +87,7 @@ def test_machines_that_cannot_be_deleted_take_the_place_of_new_ones() -> None:
 
 
 def test_a_minimum_of_slices_is_made_whole() -> None:
-    """Every slice has all of its hosts, is one batch, and has a name of its own."""
+    """Every slice has all of its hosts, is one batch, and has its own name."""
     made = turn(pool=replace(POOL, hosts=2, min_machines=4, max_machines=5))
     assert sorted(made) == ["gpu-5-0-h0", "gpu-5-0-h1", "gpu-5-1-h0", "gpu-5-1-h1"]
     assert {each.slice for each in made.values()} == {"gpu-5-0", "gpu-5-1"}
@@ -105,7 +105,7 @@ def test_a_pool_keeps_its_minimum() -> None:
 
 
 def test_a_warm_machine_is_kept_for_a_while() -> None:
-    """An idle machine is kept for the pool's idle time-out, then deleted."""
+    """An idle machine is kept for the pool's idle timeout, then deleted."""
     idle = turn(READY, now=100.0)["gpu-1-0"]
     assert idle.idle_since == 100.0
     assert turn(idle, now=159.0)["gpu-1-0"].phase is MachinePhase.READY
@@ -121,7 +121,7 @@ def test_use_ends_idleness() -> None:
 
 
 def test_idle_machines_go_longest_idle_first() -> None:
-    """Of several idle machines the longest idle goes first; `min_machines` are kept."""
+    """Of several idle machines, the longest idle is deleted first; `min_machines` are kept."""
     idle = [replace(READY, name=f"gpu-1-{i}", idle_since=10.0 - i) for i in range(3)]
     after = turn(*idle, now=1000.0)
     assert all(m.phase is MachinePhase.DELETING for m in after.values())
@@ -143,7 +143,7 @@ def test_deleting_is_final() -> None:
 
 
 def test_two_listings_must_agree() -> None:
-    """A machine is gone after two listings in a row without it; one with it resets the count."""
+    """A machine is gone after two consecutive lists without it; one with it resets the count."""
     once = turn(READY, listing=())["gpu-1-0"]
     assert once.missing == 1
     back = turn(once, listing=(RUNS,))["gpu-1-0"]
@@ -153,7 +153,7 @@ def test_two_listings_must_agree() -> None:
 
 
 def test_a_new_machine_may_be_missing_from_a_list_that_lags() -> None:
-    """A machine that greeted before any list showed it is not taken for gone for a while."""
+    """A machine that greeted before any list showed it is not considered gone for a while."""
     young = replace(READY, created_at=1000.0)
     kept = turn(young, listing=(), now=1300.0)["gpu-1-0"]
     assert kept.missing == 0
@@ -163,14 +163,14 @@ def test_a_new_machine_may_be_missing_from_a_list_that_lags() -> None:
 
 
 def test_a_machine_listed_as_gone_counts_as_missing() -> None:
-    """A listing that has a machine as gone counts like one without it."""
+    """A list that shows a machine as gone counts like one without it."""
     gone = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=True)
     once = turn(READY, listing=(gone,))["gpu-1-0"]
     assert "gpu-1-0" not in turn(once, listing=(gone,))
 
 
 def test_a_creating_machine_is_not_missing() -> None:
-    """A machine that is creating and not listed yet is created again, not removed."""
+    """A machine that is being created and not listed yet is created again, not removed."""
     coming = replace(READY, phase=MachinePhase.CREATING, created_at=0.0)
     for _ in range(5):
         coming = turn(coming, listing=())["gpu-1-0"]
@@ -184,7 +184,7 @@ def test_a_name_is_for_one_create() -> None:
 
 
 def test_a_machine_without_its_agent_is_started() -> None:
-    """The create of a machine whose agent does not run is repeated: that starts the agent."""
+    """Its create is repeated, which starts the agent."""
     stopped = Seen(name="gpu-1-0", pool="gpu", runs=False, gone=False)
     assert act(READY, listing=(stopped,)) == [Create(machine="gpu-1-0")]
     assert act(READY, listing=(RUNS,)) == []
@@ -197,7 +197,7 @@ def test_an_orphan_of_an_older_commit_is_deleted() -> None:
 
 
 def test_what_is_left_of_a_machine_is_deleted_once_root_has_let_go_of_it() -> None:
-    """As the request for a slice that was taken back; of others that are gone nothing is left."""
+    """For example, the request for a preempted slice; other gone machines leave nothing."""
     gone = replace(RUNS, runs=False, gone=True)
     rest = replace(gone, leaves_rest=True)
     assert act(listing=(gone,)) == []
@@ -222,7 +222,7 @@ def test_a_foreign_machine_is_left_alone() -> None:
 
 
 def test_a_pool_that_is_not_configured_keeps_its_machines() -> None:
-    """A pool that left the configuration loses no machine: it may be put back at once."""
+    """A pool that left the configuration loses no machine: it may return at any time."""
     for in_use in (["gpu-1-0"], []):
         kept = reconcile({"gpu-1-0": READY}, {}, {}, in_use, 0.0, seq=5).machines
         later = reconcile(kept, {}, {}, in_use, 1e6, seq=6).machines
@@ -276,7 +276,7 @@ def test_machines_in_use_are_never_deleted(
 
 
 def test_a_machine_that_never_registers_is_deleted() -> None:
-    """A machine whose boot takes too long is deleted, also under a waiting attempt."""
+    """A machine whose boot takes too long is deleted, even with a waiting attempt."""
     late = replace(READY, phase=MachinePhase.CREATING, life=0, created_at=0.0, idle_since=None)
     pool = replace(POOL, boot_s=300.0)
     for now, phase in ((1500.0, MachinePhase.CREATING), (1501.0, MachinePhase.DELETING)):
@@ -292,11 +292,11 @@ OWN = replace(
     machines_per_zone=1,
     permit_s=600.0,
 )
-"""A pool of two hosts of one's own: no provider can say that one is gone."""
+"""A pool of two own hosts: no provider can say that one is gone."""
 
 
 def test_each_host_gets_one_machine() -> None:
-    """Machines are spread over the hosts of a pool, and none is made where one is."""
+    """Machines are spread over the hosts of a pool, one per host."""
     made = turn(pool=OWN)
     assert sorted(machine.zone for machine in made.values()) == ["one", "two"]
     assert all(machine.permit_s == 600.0 for machine in made.values())
@@ -307,7 +307,7 @@ def test_each_host_gets_one_machine() -> None:
 
 
 def test_a_host_that_no_listing_shows_is_not_gone() -> None:
-    """A machine that only a permit proves off stays, however many listings leave it out."""
+    """A machine that only a permit proves off stays, however many lists omit it."""
     machine = replace(READY, permit_s=600.0, zone="one", heard_at=0.0)
     for _ in range(5):
         left = turn(machine, listing=(), used=[machine.name], now=60.0, pool=OWN)
@@ -318,7 +318,7 @@ def test_a_host_that_no_listing_shows_is_not_gone() -> None:
 
 
 def test_a_silent_host_gets_nothing_and_is_given_up_after_its_permit() -> None:
-    """Four heartbeats late it takes no more jobs; once its permit has run out it is off."""
+    """After four missed heartbeats it gets no more jobs; once its permit expires, it is off."""
     machine = replace(READY, permit_s=600.0, zone="one", heard_at=1000.0)
     for late_s, phase in (
         (SILENT_S, MachinePhase.READY),
@@ -334,7 +334,7 @@ def test_a_silent_host_gets_nothing_and_is_given_up_after_its_permit() -> None:
 
 
 def test_what_its_provider_queues_is_not_silent() -> None:
-    """A permit counts from when the machine was made, however long it had been queued."""
+    """A permit counts from the creation of the machine, however long it had been queued."""
     queue = replace(POOL, permit_s=600.0, boot_s=1e6)
     queued = replace(COMING, permit_s=600.0, created_at=0.0, waits="Slurm: Resources")
     shown = replace(seen_of(queued), waits=queued.waits)
@@ -377,12 +377,12 @@ TPU = replace(POOL, name="tpu", hosts=2, idle_timeout_s=60.0)
 
 
 def seen_of(machine: Machine, **more: Any) -> Seen:
-    """A listing of `machine` that runs."""
+    """Return a list with the running `machine`."""
     return Seen(name=machine.name, pool=machine.pool, runs=True, gone=False, **more)
 
 
 def test_a_slice_is_idle_only_as_a_whole() -> None:
-    """A slice goes when all of its hosts are idle for long enough, and goes whole."""
+    """A slice is deleted as a whole when all of its hosts are idle for long enough."""
     one_used = turn(*HOSTS, used=[HOSTS[0].name], now=100.0, pool=TPU)
     assert all(m.phase is MachinePhase.READY for m in one_used.values())
     idle = turn(*HOSTS, now=100.0, pool=TPU)
@@ -390,7 +390,7 @@ def test_a_slice_is_idle_only_as_a_whole() -> None:
 
 
 def test_a_slice_that_lost_a_host_goes_once_nothing_uses_it() -> None:
-    """A lost host ends its slice: the others are deleted, after what runs there has ended."""
+    """A lost host ends its slice: the others are deleted after their jobs have ended."""
     once = turn(*HOSTS, listing=(seen_of(HOSTS[1]),), used=[h.name for h in HOSTS], pool=TPU)
     left = turn(*once.values(), listing=(seen_of(HOSTS[1]),), used=[HOSTS[1].name], pool=TPU)
     assert [(m.name, m.phase) for m in left.values()] == [(HOSTS[1].name, MachinePhase.READY)]
@@ -408,7 +408,7 @@ def test_no_host_of_a_slice_is_deleted_before_all_may_be() -> None:
 
 
 def test_a_lost_host_of_a_slice_in_use_is_no_orphan() -> None:
-    """A host that lists show again after it was given up waits for the end of its slice."""
+    """A given-up host that is listed again waits for the end of its slice."""
     listed = tuple(seen_of(host) for host in HOSTS)
     assert machine_actions({HOSTS[1].name: HOSTS[1]}, {"tpu": listed}, seq=5) == ()
     assert len(machine_actions({}, {"tpu": listed}, seq=5)) == 2
@@ -430,7 +430,7 @@ def test_a_machine_that_is_not_made_leaves_at_once() -> None:
 
 
 def test_a_machine_that_greeted_is_not_given_up() -> None:
-    """A refusal that comes after the machine has greeted, as of a repeated call, means nothing."""
+    """A refusal after the greeting, such as of a repeated call, has no effect."""
     greeted = replace(READY, life=1)
     unmade = {greeted.name: "zone a is sold out"}
     kept = reconcile({greeted.name: greeted}, {"gpu": POOL}, {}, (), 0.0, seq=5, unmade=unmade)
@@ -439,7 +439,7 @@ def test_a_machine_that_greeted_is_not_given_up() -> None:
 
 
 def test_patience_for_a_boot_begins_when_there_is_a_machine() -> None:
-    """While a provider keeps the request, and before it shows a machine, nothing boots."""
+    """While the provider keeps the request, and before it shows a machine, nothing boots."""
     waits = turn(COMING, listing=(seen_of(COMING, waits="2 ahead"),), used=[COMING.name])
     assert waits[COMING.name].waits == "2 ahead"
     late = turn(*waits.values(), used=[COMING.name], now=5000.0)
@@ -454,8 +454,8 @@ def test_patience_for_a_boot_begins_when_there_is_a_machine() -> None:
 
 
 def test_a_machine_whose_agent_does_not_begin_is_overdue_as_any_other() -> None:
-    """The reason is kept while it lasts, and it is made anew once its patience is over."""
-    why, used = "its agent does not start: no bucket", [COMING.name]
+    """The reason is kept while it lasts; after the timeout, the machine is created again."""
+    why, used = "its agent does not begin: no bucket", [COMING.name]
     shown = turn(COMING, listing=(seen_of(COMING, stuck=why),), used=used)
     assert (shown[COMING.name].stuck, shown[COMING.name].waits) == (why, "")
     late = turn(*shown.values(), listing=(seen_of(COMING, stuck=why),), used=used, now=5000.0)
@@ -465,7 +465,7 @@ def test_a_machine_whose_agent_does_not_begin_is_overdue_as_any_other() -> None:
 
 
 def test_a_machine_that_ends_while_it_boots_is_given_up() -> None:
-    """The provider's words are why; one that greeted, or ended without a word, is gone as any."""
+    """The provider's message is the reason; after a greeting, or without one, it is just gone."""
     over = replace(seen_of(COMING), runs=False, gone=True)
     why = "Client.VolumeLimitExceeded: Volume limit exceeded"
     for machine, ended, is_given_up in (
@@ -483,7 +483,7 @@ def test_a_machine_that_ends_while_it_boots_is_given_up() -> None:
 
 
 def test_a_machine_whose_agent_does_not_come_in_time_is_given_up() -> None:
-    """Not on hosts of one's own: there the same host would be tried again, and is at once."""
+    """On your own hosts it is not: the same host would be tried again."""
     late = replace(COMING, zone="a", made_at=0.0, stuck="no bucket")
     why = f"the agent of {late.name} has not reported within 10m 1s: no bucket"
     hosts = replace(POOL, machines_per_zone=1)
@@ -503,7 +503,7 @@ def test_a_machine_whose_agent_does_not_come_in_time_is_given_up() -> None:
 
 
 def test_an_outage_of_its_provider_is_no_failed_boot() -> None:
-    """A machine that no list has shown has its patience anew once its provider is listed again."""
+    """An unlisted machine's timeout starts over once its provider is listed again."""
     new, used = replace(COMING, created_at=0.0), [COMING.name]
     assert turn(new, used=used, now=5000.0)[new.name].phase is MachinePhase.DELETING
     for now, since in ((5000.0, {}), (5600.0, {"gpu": 5000.0})):
@@ -513,7 +513,7 @@ def test_an_outage_of_its_provider_is_no_failed_boot() -> None:
 
 
 def test_a_request_that_waits_is_kept_where_a_pool_has_a_least_number() -> None:
-    """What `min_machines` asks for is needed by no job; beyond it nothing waits for long."""
+    """No job needs the machines of `min_machines`; beyond these, no request waits for long."""
     waits = replace(COMING, waits="2 ahead", idle_since=0.0)
     kept = turn(waits, now=50.0, pool=replace(POOL, min_machines=1))
     assert kept[waits.name].phase is MachinePhase.CREATING
@@ -522,7 +522,7 @@ def test_a_request_that_waits_is_kept_where_a_pool_has_a_least_number() -> None:
 
 
 def test_a_request_that_waits_too_long_moves_to_another_zone() -> None:
-    """It is given up after the pool's patience, and only where there is another zone to try."""
+    """It is given up after the pool's timeout, and only if there is another zone to try."""
     waits = replace(COMING, waits="2 ahead", zone="a")
     two = replace(POOL, zones=("a", "b"), patience_s=900.0)
     for pool, now, given_up in ((two, 900.0, False), (two, 901.0, True), (POOL, 901.0, False)):
@@ -552,7 +552,7 @@ def test_a_boot_begins_when_what_is_prepared_is_ready() -> None:
 
 
 def test_a_machine_that_vanishes_while_it_boots_is_gone() -> None:
-    """A machine that was listed while it booted and is not any more is never created again."""
+    """A machine that was listed while it booted and then disappeared is never created again."""
     made = replace(COMING, made_at=0.0)
     once = turn(made, listing=(), used=[made.name])
     assert act(*once.values()) == []
@@ -560,5 +560,5 @@ def test_a_machine_that_vanishes_while_it_boots_is_gone() -> None:
 
 
 def test_a_pool_without_a_zone_makes_no_machine() -> None:
-    """While every zone is sold out the minimum of a pool is not tried again and again."""
+    """While every zone is sold out, the pool's minimum is not tried repeatedly."""
     assert turn(pool=replace(POOL, min_machines=2, zones=())) == {}

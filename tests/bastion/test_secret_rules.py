@@ -1,4 +1,4 @@
-"""Which users may ask for which secrets: denied, unless a rule says otherwise."""
+"""Which users may request which secrets: denied, unless a rule says otherwise."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RULES = SecretRules(
 
 
 def why(rules: SecretRules, project: str, secret: Secret) -> str:
-    """Why it is denied."""
+    """Return why it is denied."""
     found = rules.source_of(project, secret)
     assert isinstance(found, Denied)
     return found.why
 
 
 def test_a_declared_name_has_its_source() -> None:
-    """A name stands for the source in its rule, for the projects in its rule."""
+    """A name means the source in its rule, for the projects in its rule."""
     assert RULES.source_of("vision", Secret("HF_TOKEN")) == "gcp:projects/acme/secrets/hf"
     assert RULES.source_of("anyone", Secret("WANDB")) == "env:WANDB"
     assert why(RULES, "ads", Secret("HF_TOKEN")) == (
@@ -34,7 +34,7 @@ def test_a_declared_name_has_its_source() -> None:
 
 
 def test_an_undeclared_name_gets_the_nearest_as_hint() -> None:
-    """A typo is answered with the nearest name that this project may ask for, and no other."""
+    """For a typo, the hint is the nearest name that this project may request."""
     assert why(RULES, "vision", Secret("HF_TOKN")) == (
         "HF_TOKN is not declared; did you mean HF_TOKEN?"
     )
@@ -52,7 +52,7 @@ def test_an_undeclared_name_gets_the_nearest_as_hint() -> None:
     ],
 )
 def test_a_named_source_needs_a_rule_for_it(source: str) -> None:
-    """A pattern matches only what it spells, and nothing below or beside that."""
+    """A pattern matches exactly what it spells, and nothing below or beside that."""
     assert source in why(RULES, "vision", Secret("MINE", source=source))
 
 
@@ -66,7 +66,7 @@ def test_a_source_that_a_rule_covers_is_granted() -> None:
 
 
 def test_without_rules_a_project_has_its_own_folder() -> None:
-    """Without rules a project may have the files of its own folder on the machine only."""
+    """Without rules, a project may only have the files of its own folder on the machine."""
     rules = SecretRules()
     assert rules.source_of("vision", Secret("A")) == "file:vision/A"
     assert rules.source_of("vision", Secret("A", source="file:vision/b/c")) == "file:vision/b/c"

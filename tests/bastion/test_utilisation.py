@@ -9,7 +9,7 @@ from bastion.utilisation import Utilisation, merged, summed
 
 
 def test_a_summary_by_hand() -> None:
-    """Ten samples: mean, median, maximum, and the share below five per cent."""
+    """For ten samples: mean, median, maximum, and the fraction below five per cent."""
     found = summed({0: 3, 4: 1, 5: 1, 50: 4, 100: 1}, cores=1.5, memory_bytes=7)
     assert found == Utilisation(
         samples=10, mean=0.309, p50=0.05, max=1.0, idle=0.4, cores=1.5, memory_bytes=7
@@ -17,7 +17,7 @@ def test_a_summary_by_hand() -> None:
 
 
 def test_nothing_sampled_is_none() -> None:
-    """No host with samples: no summary; hosts without devices have cores and memory alone."""
+    """Without samples there is no summary; hosts without devices have only cores and memory."""
     assert merged([]) is None
     found = merged([Utilisation(cores=1.0, memory_bytes=2), Utilisation(cores=2.0, memory_bytes=3)])
     assert found == Utilisation(cores=3.0, memory_bytes=5)
@@ -25,7 +25,7 @@ def test_nothing_sampled_is_none() -> None:
 
 @given(st.lists(st.dictionaries(st.integers(0, 100), st.integers(1, 50), min_size=1), min_size=1))
 def test_hosts_are_merged_by_their_samples(hosts: list[dict[int, int]]) -> None:
-    """Mean, idle share and maximum of hosts are those of all their samples together."""
+    """Mean, idle fraction and maximum of hosts are those of all their samples together."""
     every: dict[int, int] = {}
     for host in hosts:
         for percent, count in host.items():
@@ -38,6 +38,6 @@ def test_hosts_are_merged_by_their_samples(hosts: list[dict[int, int]]) -> None:
 
 
 def test_what_is_out_of_bounds_is_clamped() -> None:
-    """An agent's numbers are shown, never decided on: they are made to fit."""
+    """An agent's numbers are shown, never used for decisions: they are limited."""
     found = Utilisation(samples=1, mean=7.0, p50=float("nan"), idle=-1.0, cores=float("inf"))
     assert (found.mean, found.p50, found.idle, found.cores) == (1.0, 0.0, 0.0, 100_000.0)

@@ -1,4 +1,4 @@
-"""The decorator of values: what `dataclasses` promises, made by fewer compilations."""
+"""The decorator of values: the promises of `dataclasses`, with fewer compilations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Farther(Place):
 
 @value
 class Named:
-    """A value that says itself how it is shown and compared."""
+    """A value that defines its own text and comparison."""
 
     name: str
 
@@ -82,7 +82,7 @@ class Named:
 
 
 def test_a_value_takes_what_a_dataclass_takes() -> None:
-    """Fields are keyword-only unless they say otherwise, and defaults are made for each value."""
+    """Fields are keyword-only unless declared otherwise, and defaults are made per value."""
     place = Place("here", row=1)
     assert (place.name, place.row, place.column, place.labels) == ("here", 1, 7, {})
     assert Place("here", row=1).labels is not place.labels
@@ -100,7 +100,7 @@ def test_a_value_takes_what_a_dataclass_takes() -> None:
 
 
 def test_a_value_cannot_be_changed() -> None:
-    """Fields are neither set nor deleted, and there is no place for others."""
+    """Fields are neither set nor deleted, and no others can be added."""
     place = Place("here", row=1)
     with pytest.raises(dataclasses.FrozenInstanceError, match="assign to field 'row'"):
         place.row = 2  # type: ignore[misc]
@@ -124,7 +124,7 @@ def test_values_are_equal_by_their_compared_fields() -> None:
 
 
 def test_a_value_is_shown_with_its_fields() -> None:
-    """The text of a value is the call that makes it."""
+    """The text of a value is the call that creates it."""
     place = Place("here", row=1, note="left out")
     assert repr(place) == "Place(name='here', row=1, column=7, labels={})"
 
@@ -139,14 +139,14 @@ def test_a_value_checks_itself() -> None:
 
 
 def test_own_methods_of_a_value_stay() -> None:
-    """What a class defines is not written over."""
+    """Methods defined by a class are not overwritten."""
     assert Named(name="A") == Named(name="a")
     assert repr(Named(name="a")) == "<a>"
     assert len({Named(name="A"), Named(name="a")}) == 1
 
 
 def test_a_value_is_copied_and_pickled() -> None:
-    """Copies are equal values, also deep ones and those that went through bytes."""
+    """Copies are equal values, including deep and pickled ones."""
     place = Farther("here", row=1, labels={"a": "b"}, note="kept")
     for same in (copy.copy(place), copy.deepcopy(place), pickle.loads(pickle.dumps(place))):
         assert same == place
@@ -154,7 +154,7 @@ def test_a_value_is_copied_and_pickled() -> None:
 
 
 def test_what_dataclasses_know_of_a_value_is_true() -> None:
-    """`dataclasses` tells the fields, types and defaults of a value, inherited ones too."""
+    """`dataclasses` returns the fields, types and defaults of a value, inherited ones too."""
     known = dataclasses.fields(Farther)
     assert [each.name for each in known] == ["name", "row", "column", "labels", "note", "far"]
     row, column, labels = known[1:4]
@@ -167,7 +167,7 @@ def test_what_dataclasses_know_of_a_value_is_true() -> None:
 
 
 def test_our_own_replace_is_that_of_dataclasses() -> None:
-    """It checks the copy, keeps the other fields, and refuses what there is not."""
+    """It checks the copy, keeps the other fields, and refuses unknown ones."""
     assert replace(Place("here", row=1), row=2) == Place("here", row=2)
     with pytest.raises(ValueError, match="not positive"):
         replace(Positive(number=1), number=-1)
@@ -203,7 +203,7 @@ def test_a_field_of_either_kind_is_one() -> None:
 
 
 def test_a_wrong_field_is_refused_with_its_class() -> None:
-    """A default that values would share, and a field without a type, are errors at once."""
+    """A shared mutable default, and a field without a type, are immediate errors."""
     with pytest.raises(ValueError, match=r"mutable default \[\]"):
 
         @value
@@ -233,7 +233,7 @@ def test_a_value_is_declared_without_dataclasses() -> None:
 
 
 def point() -> Any:
-    """A new class of values, of which none has been made."""
+    """Return a new class of values that has no instances yet."""
 
     @value
     class Point:
@@ -264,7 +264,7 @@ def test_the_first_values_of_a_class_are_made_as_the_later_ones() -> None:
 
 @pytest.mark.parametrize("named", [{}, {"y": 1}, {"x": 1, "z": 2}, {"x": 1, "sum": 3}])
 def test_what_does_not_fit_is_told_alike_by_the_first_and_the_later(named: dict[str, int]) -> None:
-    """The error for the first value of a class is that of one whose `__init__` is compiled."""
+    """The error for the first value of a class equals that of a compiled `__init__`."""
     kind = point()
     told = set()
     for _ in range(30):

@@ -19,12 +19,12 @@ BAD = Outcome(kind=OutcomeKind.FAILED, text="exited with code 1", code=1)
 
 
 def waiting(*after: Dependency) -> JobRecord:
-    """A queued job that waits."""
+    """Return a queued job that waits."""
     return queued(after=after)
 
 
 def after_ends(job: JobRecord, *ended: tuple[str, str, Outcome], unfinished: str = "") -> JobRecord:
-    """`job` once it knows that these (job, launch, outcome) have ended."""
+    """Return `job` once it knows that these (job, launch, outcome) have ended."""
     every = [Ended(job=name, launch=launch, outcome=outcome) for name, launch, outcome in ended]
     if job.phase is not Phase.QUEUED:
         return job
@@ -52,7 +52,7 @@ def after_ends(job: JobRecord, *ended: tuple[str, str, Outcome], unfinished: str
 def test_one_job_meets_its_condition_or_ends_the_wait(
     when: When, outcome: Outcome, text: str
 ) -> None:
-    """A met condition leaves the record; one that never can be ends the job, and says why."""
+    """A met condition leaves the record; an impossible one ends the job, with a reason."""
     job = after_ends(waiting(Dependency(on="a-1", when=when)), ("a-1", "a-1", outcome))
     assert job.after == ()
     if not text:
@@ -63,7 +63,7 @@ def test_one_job_meets_its_condition_or_ends_the_wait(
 
 
 def test_the_end_of_another_job_changes_nothing() -> None:
-    """The end of a job that it does not wait for leaves the record as it is."""
+    """The end of a job that it does not wait for leaves the record unchanged."""
     job = waiting(Dependency(on="a-1"))
     assert after_ends(job, ("b-1", "b-1", BAD)) == job
 
@@ -131,12 +131,12 @@ def test_the_end_of_a_dependency_changes_no_ended_job() -> None:
     ],
 )
 def test_every_end_has_its_words(kind: OutcomeKind, words: str) -> None:
-    """How the other ended, in words that do not grow with the length of a chain."""
+    """They say how the other ended, and do not grow with the length of a chain."""
     assert how(replace(BAD, kind=kind, text="x")) == words
 
 
 def test_a_dependent_is_told_once_of_all_that_ended() -> None:
-    """A job may wait for a hundred, and thousands for the same: it is not told of each alone."""
+    """A job may wait for a hundred, and thousands for the same: there is one event for all."""
     names = [f"head-{number}" for number in range(50)]
     over = [Ended(job=name, launch=name, outcome=GOOD) for name in names]
     told: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""How an attempt ends: every row of the table, and the words users read."""
+"""How an attempt ends: every row of the table, and the words for users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REVOKED = End(kind="revoked")
 
 
 def outcome(job: JobRecord, *ends: End) -> tuple[OutcomeKind, str]:
-    """Kind and text of the attempt of `job` after its replicas ended with `ends`."""
+    """Return kind and text of the attempt of `job` after its replicas ended with `ends`."""
     last = ended(job, *ends).last
     assert last is not None
     return last.kind, last.text
@@ -51,7 +51,7 @@ def test_after_a_preemption_notice(code: int) -> None:
 
 
 def test_after_a_notice_to_grow() -> None:
-    """It is requeued, whatever its code; the text says how many replicas fit."""
+    """It is requeued with any code; the text says how many replicas fit."""
     wanted = replace(stop(StopReason.RESIZE), by="8 in place of 4")
     job = step(running(), ev.StopWanted(stop=wanted), T0)
     assert outcome(job, exited(143, notice="resize")) == (
@@ -88,7 +88,7 @@ def test_one_finished_replica_is_not_all() -> None:
     ],
 )
 def test_where_the_first_replica_decides_its_success_is_all(other: End, text: str) -> None:
-    """Whatever becomes of the workers once their head has ended well, the job has succeeded."""
+    """Whatever happens to the workers after its success, the job has succeeded."""
     job = running(replicas=2, stops_others=True, first_decides=True)
     assert outcome(job, exited(0), other) == (OutcomeKind.SUCCEEDED, text)
     without = outcome(replace(job, first_decides=False), exited(0), other)
@@ -96,7 +96,7 @@ def test_where_the_first_replica_decides_its_success_is_all(other: End, text: st
 
 
 def test_a_first_replica_that_was_stopped_has_not_succeeded() -> None:
-    """Code 0 after a notice is no success: its work was cut short, unless it says otherwise."""
+    """Code 0 after a notice is no success: its work was cut off, unless it says otherwise."""
     job = stopping(replicas=2, first_decides=True)
     told = {"notice": "preempt"}
     assert outcome(job, exited(0, **told), exited(0))[0] is OutcomeKind.PREEMPTED
@@ -105,7 +105,7 @@ def test_a_first_replica_that_was_stopped_has_not_succeeded() -> None:
 
 
 def test_a_worker_fails_the_job_unless_the_others_continue() -> None:
-    """With `continue` a head that survives its worker decides alone, also if it fails."""
+    """With `continue`, a head that outlives its worker decides alone, even if it fails."""
     job = running(replicas=2, first_decides=True)
     stopped = exited(143, notice="cancel")
     assert outcome(replace(job, stops_others=True), stopped, exited(3)) == (
@@ -121,12 +121,12 @@ def test_a_worker_fails_the_job_unless_the_others_continue() -> None:
 
 
 def test_a_worker_that_failed_is_named_where_it_did_not_decide() -> None:
-    """With `continue` it is no reason for the outcome, and it must not go untold."""
+    """With `continue` it is not the reason of the outcome, but it must be reported."""
     job = running(replicas=4, first_decides=True)
     for r, end in ((3, exited(2)), (1, exited(-9))):
         job = step(job, ev.HostEnded(replica=r, host=0, end=end), T0 + 1)
     job = step(job, ev.HostEnded(replica=0, host=0, end=exited(0)), T0 + 2)
-    # That it sees its head go, and ends, is no failure of its own.
+    # A worker that ends because its head has ended does not fail on its own.
     job = step(job, ev.HostEnded(replica=2, host=0, end=exited(1)), T0 + 3)
     assert job.last is not None
     assert (job.last.kind, job.last.text) == (
@@ -160,7 +160,7 @@ def test_a_cancel_overtakes_a_preemption() -> None:
 
 @pytest.mark.parametrize("asked", [None, StopReason.TIME_LIMIT, StopReason.PREEMPT])
 def test_after_the_time_limits_notice(asked: StopReason | None) -> None:
-    """Exited after the time limit's notice: timed out, though the keeper alone gave it."""
+    """Exited after the time limit's notice: timed out, even if only the keeper gave it."""
     assert outcome(_job(asked), exited(0, notice="time limit")) == (
         OutcomeKind.TIMED_OUT,
         "reached its max_runtime of 1m",
@@ -254,7 +254,7 @@ def test_exit_codes_in_words(code: int | None, text: str) -> None:
 
 
 def test_a_stop_or_a_loss_is_no_failure_of_a_host() -> None:
-    """A set-up, the memory limit or a first failure; not a stop, not a loss."""
+    """A set-up, the memory limit or a first failure is one; a stop or a loss is not."""
     assert failed_first(exited(1))
     assert failed_first(End(kind="setup_failed"))
     assert failed_first(exited(-9, notice="preempt", out_of_memory=True))
@@ -303,7 +303,7 @@ def test_a_failed_clean_up_changes_no_outcome() -> None:
 
 
 def test_bytes_missing_from_the_logs_are_in_the_outcome() -> None:
-    """The result has the number of bytes that were dropped, in its text and as a number."""
+    """The result has the number of dropped bytes, in its text and as a number."""
     last = ended(running(), exited(0, dropped_bytes=1200)).last
     assert last is not None
     assert last.kind is OutcomeKind.SUCCEEDED
@@ -312,7 +312,7 @@ def test_bytes_missing_from_the_logs_are_in_the_outcome() -> None:
 
 
 def test_output_that_is_not_kept_is_in_the_outcome() -> None:
-    """Known before the host has ended or after, it is named once, and with the replica."""
+    """Known before or after the host's end, it is named once, with the replica."""
     told = ev.HostUnkept(replica=0, host=0, text="more than 9 files")
     before = ended(step(running(), told, T0), exited(0))
     after = step(ended(running(), exited(0)), told, T0)
@@ -328,7 +328,7 @@ def test_output_that_is_not_kept_is_in_the_outcome() -> None:
 
 
 def test_what_becomes_of_output_changes_no_outcome() -> None:
-    """A cancel after the end of a preempted attempt does not make it a cancelled one by that."""
+    """A cancel after the end of a preempted attempt does not change it to cancelled."""
     job = ended(stopping(StopReason.PREEMPT), exited(1, notice="preempt"))
     job = step(job, ev.CancelWanted(by="ann", grace_s=5.0), T0)
     last = step(job, ev.HostUnkept(replica=0, host=0, text="x"), T0).last

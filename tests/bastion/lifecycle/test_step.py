@@ -1,4 +1,4 @@
-"""The table of a job's life: which event may meet which phase, and what becomes of it."""
+"""The table of a job's life: which event may meet which phase, and the result."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ DIAGRAM = {
         re.MULTILINE,
     )
 }
-"""The moves that the docstring of the table draws: phase, event, next phase."""
+"""The moves in the docstring's diagram of the table: phase, event, next phase."""
 
 MOVES = {
     ("starting", "Withdrawn"): "queued",
@@ -95,7 +95,7 @@ MOVES = {
 
 
 def test_every_event_has_an_example() -> None:
-    """The examples of these tests are all events there are."""
+    """The examples of these tests cover all events."""
     assert {type(event) for event in EVENTS} == set(get_args(ev.Event))
 
 
@@ -134,7 +134,7 @@ def test_the_diagram_draws_every_move() -> None:
 
 
 def test_an_attempt_counts_and_names_itself() -> None:
-    """An admission makes the next attempt, with a barrier where there is more than one host."""
+    """An admission makes the next attempt, with a barrier if there is more than one host."""
     job = job_records.starting()
     assert job.attempt is not None
     assert (job.attempt.number, job.attempts, job.attempt.go) == (1, 1, "unneeded")
@@ -177,7 +177,7 @@ def test_a_stop_that_came_too_late_changes_nothing() -> None:
 
 
 def test_preemption_resumes_without_limit() -> None:
-    """A preempted job is requeued at once, however often, and no failure is counted."""
+    """A preempted job is immediately requeued, however often, and no failure is counted."""
     job = job_records.queued()
     for n in range(200):
         job = step(job, job_records.admitted(), T0)
@@ -214,7 +214,7 @@ def test_a_job_without_resume_ends() -> None:
 
 
 def test_backoff_doubles_up_to_an_hour() -> None:
-    """The wait after a failure doubles, up to an hour, also after a thousand failures."""
+    """The wait after a failure doubles, up to an hour, even after a thousand failures."""
     job = job_records.queued(retries=2000, retry_backoff_s=30.0)
     waits = []
     for _ in range(1100):
@@ -239,7 +239,7 @@ def test_what_retries_count(end: End) -> None:
 
 
 def test_a_time_limit_is_not_retried() -> None:
-    """A job that ran into its time limit has ended, even with retries left."""
+    """A job that reached its time limit has ended, even with retries left."""
     job = drained(ended(job_records.running(retries=5), exited(0, notice="time limit")))
     assert job.outcome is not None
     assert job.outcome.kind is OutcomeKind.TIMED_OUT
@@ -247,7 +247,7 @@ def test_a_time_limit_is_not_retried() -> None:
 
 @pytest.mark.parametrize("is_started", [False, True])
 def test_a_failed_start_by_a_machine_is_no_loss(is_started: bool) -> None:
-    """A fault of its machine costs a job neither retry nor loss, reported as started or not."""
+    """A fault of its machine costs a job neither retry nor loss, whether reported as started."""
     job = job_records.queued()
     for times in range(1, MAX_UNSTARTED_IN_ROW + 1):
         job = step(job, job_records.admitted(), T0)
@@ -262,7 +262,7 @@ def test_a_failed_start_by_a_machine_is_no_loss(is_started: bool) -> None:
 
 
 def test_what_no_machine_took_up_is_no_loss() -> None:
-    """An attempt whose machine never came, so that its start was revoked, costs no loss."""
+    """An attempt whose machine never existed, so that its start was revoked, costs no loss."""
     job = step(job_records.queued(), job_records.admitted(), T0)
     stop = job_records.stop(StopReason.HOST_LOST)
     job = step(job, ev.StopWanted(stop=stop), T0)
@@ -271,7 +271,7 @@ def test_what_no_machine_took_up_is_no_loss() -> None:
 
 
 def test_losses_in_a_row() -> None:
-    """Losses start the next attempt with a growing wait; the third in a row is the end."""
+    """Losses start the next attempt with a growing wait; the third in a row ends the job."""
     job = job_records.queued()
     waits = []
     for _ in range(3):
@@ -286,7 +286,7 @@ def test_losses_in_a_row() -> None:
 
 @pytest.mark.parametrize("good", ["ran long", "checkpoint"])
 def test_a_good_run_restarts_the_count_of_losses(good: str) -> None:
-    """Ten minutes of running, or a checkpoint, and a loss is the first in a row again."""
+    """After ten minutes of running, or a checkpoint, the count of losses restarts."""
     job = job_records.queued()
     for _ in range(5):
         job = step(job, job_records.admitted(), T0)
@@ -317,7 +317,7 @@ def test_a_cancel_of_what_succeeded_changes_nothing() -> None:
 
 
 def test_the_first_cancel_is_named() -> None:
-    """Of several users who cancel a job the first one is in its record."""
+    """If several users cancel a job, the first one is in its record."""
     job = step(job_records.running(), ev.CancelWanted(by="ann", grace_s=5.0), T0)
     job = step(job, ev.CancelWanted(by="ben", grace_s=5.0), T0)
     assert job.cancelled_by == "ann"
@@ -327,7 +327,7 @@ def test_the_first_cancel_is_named() -> None:
 
 
 def test_a_job_stopped_for_its_sibling_is_requeued() -> None:
-    """A job stopped because another of its launch failed is requeued, and nothing is counted."""
+    """It is requeued, and nothing is counted."""
     job = job_records.stopping(StopReason.SIBLING)
     job = drained(ended(job, exited(143, notice="sibling failed")))
     assert job.phase is Phase.QUEUED
@@ -369,7 +369,7 @@ def _events() -> st.SearchStrategy[ev.Event]:
 
 
 def _holds(job: JobRecord) -> None:
-    """What is true of every record, whatever happened to it."""
+    """What must hold for every record, whatever happened to it."""
     has_attempt = job.phase in {*ADMITTED, Phase.DRAINING}
     assert (job.attempt is not None) == has_attempt
     assert (job.outcome is not None) == (job.phase is Phase.DONE)
@@ -387,7 +387,7 @@ def _holds(job: JobRecord) -> None:
 @settings(max_examples=150)
 @given(st.lists(_events(), max_size=60), st.integers(0, 3))
 def test_whatever_happens_the_record_is_sound(events: list[ev.Event], retries: int) -> None:
-    """Random events in any order either are refused or leave a sound record."""
+    """Random events in any order are either refused or leave a valid record."""
     job = job_records.queued(replicas=_REPLICAS, retries=retries)
     now = T0
     was_done: JobRecord | None = None
@@ -419,7 +419,7 @@ HOLD = Hold(until=T0 + 100, folder="/work/code", end=exited(3, detail="no such f
 
 
 def held(replicas: int = 1, **more: object) -> JobRecord:
-    """A running job whose first host failed and is held."""
+    """Return a running job whose first host failed and is held."""
     event = ev.HostHeld(replica=0, host=0, hold=HOLD)
     return step(job_records.running(replicas=replicas, **more), event, T0 + 5)
 
@@ -463,7 +463,7 @@ def test_a_release_ends_the_held_hosts() -> None:
 
 
 def test_a_remark_names_what_users_must_know() -> None:
-    """How a held host failed and what ends it, which host is silent, what a start waits for."""
+    """It says how a held host failed, its end, which host is silent, what a start waits for."""
     assert remark(held()) == (
         "exited with code 3: no such file; held for inspection until 1970-01-01 00:18:20 UTC"
         " on machine m0-0 in /work/code; bastion release train-1 ends it"
@@ -499,7 +499,7 @@ def test_a_remark_names_what_users_must_know() -> None:
 
 
 def test_a_withdrawn_attempt_leaves_no_trace() -> None:
-    """A job whose machines are not made is as it was in the queue."""
+    """A job whose machines are not created is as it was in the queue."""
     queued = job_records.queued()
     starting = step(queued, job_records.admitted(), T0)
     withdrawn = step(starting, ev.Withdrawn(text="sold out"), T0 + 1)
@@ -507,14 +507,14 @@ def test_a_withdrawn_attempt_leaves_no_trace() -> None:
 
 
 def test_an_attempt_that_an_agent_may_know_is_not_withdrawn() -> None:
-    """Once a host was instructed only registers end the attempt."""
+    """Once a host was instructed, only registers end the attempt."""
     starting = step(job_records.queued(), job_records.admitted(), T0)
     instructed = step(starting, ev.Instructed(replica=0, host=0, life=1), T0)
     assert step(instructed, ev.Withdrawn(text="sold out"), T0 + 1) == instructed
 
 
 def test_a_job_that_starts_and_ends_in_one_commit_ran_as_long_as_its_machine_says() -> None:
-    """Its machine tells how long it ran; it never starts before it was admitted."""
+    """Its machine reports the run time; it never starts before it was admitted."""
     short = job_records.running()
     assert short.attempt is not None
     admitted_at = short.attempt.admitted_at
@@ -528,7 +528,7 @@ def test_a_job_that_starts_and_ends_in_one_commit_ran_as_long_as_its_machine_say
 
 
 def test_a_released_job_joins_the_queue_when_it_is_released() -> None:
-    """Its wait counts from then; the release of a job that nothing holds changes nothing."""
+    """Its wait counts from then; the release of a job that is not held changes nothing."""
     job = step(job_records.queued(), ev.HeldBack(by="ann"), T0 + 5)
     assert job.queued_at == T0
     released = step(job, ev.Released(by="ann"), T0 + 60)

@@ -9,7 +9,7 @@ from tests.rigs.job_records import T0, drained, ended, exited, running
 
 
 def past(*ends: tuple[str, int]) -> list[PastAttempt]:
-    """Attempts that ran on one machine each and ended with a code."""
+    """Return attempts that ran on one machine each and ended with a code."""
     return [
         PastAttempt(
             number=number,
@@ -27,7 +27,7 @@ def past(*ends: tuple[str, int]) -> list[PastAttempt]:
 
 
 def test_a_failure_on_one_machine_alone_makes_it_suspect() -> None:
-    """Twice the same code there, and another end elsewhere."""
+    """It had the same code twice there, and another end elsewhere."""
     for elsewhere in (0, 3):
         suspect = suspect_of(past(("m", 7), ("n", elsewhere), ("m", 7)))
         assert suspect is not None
@@ -44,7 +44,7 @@ def test_a_job_that_fails_everywhere_is_its_own_cause() -> None:
 
 
 def test_a_worker_that_decided_nothing_is_not_the_machine_to_blame() -> None:
-    """Where the first replica decides, its machine counts, though a worker failed before."""
+    """If the first replica decides, its machine counts, though a worker failed before."""
     job = running(replicas=2, first_decides=True, retries=1)
     job = step(job, ev.HostEnded(replica=1, host=0, end=exited(9)), T0 + 1)
     job = drained(ended(job, exited(4), now=T0 + 2))

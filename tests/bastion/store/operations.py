@@ -1,4 +1,4 @@
-"""The five operations of a store, and what each raises."""
+"""The five operations of a store, and the error of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPERATIONS: tuple[Callable[[ObjectStore], object], ...] = (
 
 
 def failures(store: ObjectStore) -> list[StoreError]:
-    """What each operation raises."""
+    """Return the error that each operation raises."""
     found = []
     for operation in OPERATIONS:
         with pytest.raises(StoreError) as caught:

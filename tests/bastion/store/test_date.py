@@ -1,4 +1,4 @@
-"""The date of a store, as its answers tell it."""
+"""The date of a store, according to its answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRONG = VirtualClock(wall=0.0)
 
 
 def test_before_the_first_answer_the_date_is_this_machines() -> None:
-    """Then the one that any answer bears, be it that there is no such object."""
+    """After that it is the date of any answer, even if the object does not exist."""
     with GcsServer("b") as server:
         store = GcsStore("b", credentials=None, endpoint=server.url)
         date = date_of(store, WRONG)
@@ -29,13 +29,13 @@ def test_before_the_first_answer_the_date_is_this_machines() -> None:
 
 @pytest.mark.parametrize("header", [None, "", "yesterday", "Mon, 99 Nov 2026 00:00:00 GMT"])
 def test_an_answer_without_a_date_tells_none(header: str | None) -> None:
-    """What a broken server sends is no date."""
+    """An invalid date of a broken server is ignored."""
     date = AnswerDate()
     date.hear(header)
     assert date.now() is None
 
 
 def test_a_store_whose_calls_are_counted_has_its_date() -> None:
-    """The server of pages counts its calls, and tells ages by the bucket's clock too."""
+    """The server of pages counts its calls, and also shows ages by the bucket's clock."""
     store = MeteredStore(MemoryStore(lambda: 5.0), NoMeter(), WRONG)
     assert date_of(store, WRONG)() == 5.0

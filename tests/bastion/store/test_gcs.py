@@ -1,4 +1,4 @@
-"""What Google answers, and what the store makes of it."""
+"""Google's answers, and how the store treats them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL = frozenset(f"storage.objects.{each}" for each in ("get", "create", "delete"
 
 
 def anonymous(server: GcsServer, bucket: str = "b", prefix: str = "") -> GcsStore:
-    """A store that asks without an identity."""
+    """Provide a store without an identity."""
     return GcsStore(bucket, prefix, credentials=None, endpoint=server.url)
 
 
@@ -50,7 +50,7 @@ def anonymous(server: GcsServer, bucket: str = "b", prefix: str = "") -> GcsStor
 def test_errors_are_told_apart(
     status: int, reason: str, refused: bool, retry_after_s: float
 ) -> None:
-    """What will never work is refused; what may work later is not, and tells how long to wait."""
+    """Permanent errors are refusals; temporary ones are not, and say how long to wait."""
     why = "why: the rate limit" if "RateLimit" in reason else "why"
     with GcsServer("b", fault=lambda request: ApiError(status, reason, why)) as server:
         for failure in failures(anonymous(server)):
@@ -60,14 +60,14 @@ def test_errors_are_told_apart(
 
 
 def test_google_may_ask_for_a_longer_pause() -> None:
-    """A Retry-After longer than our own pause is what the caller is told."""
+    """A Retry-After longer than our own pause reaches the caller."""
     slow = ApiError(429, "rateLimitExceeded", "why", headers={"Retry-After": "7"})
     with GcsServer("b", fault=lambda request: slow) as server:
         assert {failure.retry_after_s for failure in failures(anonymous(server))} == {7.0}
 
 
 def test_a_second_write_within_a_second_is_slowed_not_lost() -> None:
-    """429 for a fast second write is no conflict, and the object stays as it was."""
+    """429 for a fast second write is no conflict, and the object is unchanged."""
     with GcsServer("b", mutation_pause_s=60) as server:
         store = anonymous(server)
         version = store.create("a", b"1").version
@@ -78,7 +78,7 @@ def test_a_second_write_within_a_second_is_slowed_not_lost() -> None:
 
 
 def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
-    """Every operation tells that the bucket is missing, and how to make it."""
+    """Every operation reports the missing bucket, and how to create it."""
     with GcsServer() as server:
         for failure in failures(anonymous(server, "nowhere")):
             assert isinstance(failure, StoreRefusedError)
@@ -87,13 +87,13 @@ def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
 
 
 def test_an_object_named_as_the_error_is_only_absent() -> None:
-    """An absent object is absent, whatever words its name holds."""
+    """An absent object is absent, whatever words its name contains."""
     with GcsServer("b") as server, pytest.raises(NotFoundError):
         anonymous(server).read("The specified bucket does not exist.")
 
 
 def test_callers_are_refused_by_name() -> None:
-    """A caller without the right is refused with its identity and the command that grants it."""
+    """The error has the caller's identity and the command that grants the permission."""
     reader = Caller(email="ada@example.com", permissions=frozenset({"storage.objects.get"}))
     with GcsServer("b", callers={"good": reader}) as server:
 
@@ -129,7 +129,7 @@ class Tokenless(google.auth.credentials.Credentials):
 
 
 def test_no_token_is_a_fault_or_a_refusal() -> None:
-    """A token server out of reach may be asked again; one that says no may not."""
+    """A token server out of reach can be retried; one that refuses cannot."""
     with GcsServer("b") as server:
         for error, refused in (
             (google.auth.exceptions.TransportError("away"), False),
@@ -141,7 +141,7 @@ def test_no_token_is_a_fault_or_a_refusal() -> None:
 
 
 def test_a_metadata_server_that_is_away_is_no_refusal() -> None:
-    """On a VM google-auth says refused of a server that is away: it may be asked again."""
+    """On a VM, google-auth reports an absent server as a refusal: it can be retried."""
 
     class OfAVm(Tokenless):
         __module__ = "google.auth.compute_engine.credentials"
@@ -172,7 +172,7 @@ class Renewing(google.auth.credentials.Credentials):
 
 
 def test_a_token_that_died_early_is_replaced_once() -> None:
-    """A 401 fetches another token, and the request is sent again; a second one is a refusal."""
+    """A 401 fetches another token, and the request is repeated; a second one is a refusal."""
     every = Caller(email="ada@example.com", permissions=ALL)
     with GcsServer("b", callers={"t1": every}) as server:
         credentials = Renewing()
@@ -189,7 +189,7 @@ def test_a_token_that_died_early_is_replaced_once() -> None:
 
 
 def test_a_create_that_is_refused_where_an_object_stands_is_a_conflict() -> None:
-    """Google may look at rights before preconditions: what stands tells which of them it was."""
+    """Google may check permissions before preconditions: the existing object decides."""
 
     def fault(request: Any) -> ApiError | None:
         is_upload = request.method == "POST" and "uploadType" in request.query
@@ -209,7 +209,7 @@ def test_a_create_that_is_refused_where_an_object_stands_is_a_conflict() -> None
     "text", ["Not Found", "<html>404</html>", "Bucket b does not exist.", "The requested URL"]
 )
 def test_only_googles_words_are_an_absence(text: str) -> None:
-    """A 404 that does not say that there is no such object is no answer about any object."""
+    """A 404 that does not name the object says nothing about any object."""
     body = text.encode()
     head = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(body)
     with canned(head + body) as url:
@@ -221,7 +221,7 @@ def test_only_googles_words_are_an_absence(text: str) -> None:
 
 
 def test_a_pause_that_is_asked_for_is_bounded() -> None:
-    """A server that wants to be left alone for a day is asked again after a lease."""
+    """A server that asks for a pause of a day is retried after a lease."""
     slow = ApiError(503, "backendError", "why", headers={"Retry-After": "86400"})
     with GcsServer("b", fault=lambda request: slow) as server:
         pauses = {failure.retry_after_s for failure in failures(anonymous(server))}
@@ -229,7 +229,7 @@ def test_a_pause_that_is_asked_for_is_bounded() -> None:
 
 
 def test_a_listed_object_without_a_size_is_empty() -> None:
-    """Some servers leave the size of an empty object out of lists; the rest is listed too."""
+    """Some servers omit the size of an empty object; the rest is listed too."""
     item = b'{"name": "a", "generation": "5", "timeCreated": "2023-11-14T22:13:20Z"}'
     body = b'{"items": [' + item + b"]}"
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -241,7 +241,7 @@ def test_a_listed_object_without_a_size_is_empty() -> None:
 def test_a_proxy_is_asked_where_the_environment_names_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Requests go through the proxy of the environment, but those to hosts that it excepts."""
+    """Requests use the environment's proxy, except to the excluded hosts."""
     heard: list[bytes] = []
     body = b"No such object: b/a"
     answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n" % len(body) + body
@@ -259,7 +259,7 @@ def test_a_proxy_is_asked_where_the_environment_names_one(
 
 
 def test_no_credentials_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no credentials can be found, the user is told how to get some."""
+    """If no credentials can be found, the error says how to get some."""
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent.json")
     with pytest.raises(StoreRefusedError) as caught:
         default_credentials()
@@ -278,7 +278,7 @@ def test_a_prefix_is_a_world_of_its_own() -> None:
 
 
 def test_what_is_no_key_is_left_out_of_lists() -> None:
-    """Folder markers and names that no key may have are skipped, and cut no page short."""
+    """Folder markers and invalid names are skipped, and shorten no page."""
     with GcsServer("b") as server:
         api = server.api
         store = anonymous(server)
@@ -293,7 +293,7 @@ def test_what_is_no_key_is_left_out_of_lists() -> None:
 
 
 def test_times_agree_to_the_millisecond() -> None:
-    """Write, read and list tell one time, though a download's date has only seconds."""
+    """Write, read and list have the same time, though a download's date has only seconds."""
     with GcsServer("b") as server:
         store = anonymous(server)
         written = store.create("a", b"1")
@@ -314,7 +314,7 @@ CANNED = {
 
 @pytest.mark.parametrize("answer", CANNED.values(), ids=CANNED)
 def test_nonsense_is_no_answer(answer: bytes) -> None:
-    """What no Google would say is taken for no answer, whatever was asked."""
+    """An answer that Google would never send is treated as none."""
     with canned(answer) as url:
         store = GcsStore("b", credentials=None, endpoint=url)
         for operation in OPERATIONS:
@@ -335,14 +335,14 @@ def test_nonsense_is_no_answer(answer: bytes) -> None:
     ids=["nothing", "half"],
 )
 def test_a_connection_that_breaks_is_told_once(answer: bytes, told: str) -> None:
-    """Users read it in `bastion status`: a sentence, and no pair of Python's."""
+    """Users read it in `bastion status`: it is a sentence, not a Python tuple."""
     with canned(answer) as url, pytest.raises(StoreError) as caught:
         GcsStore("b", credentials=None, endpoint=url).read("a")
     assert caught.value.message == f"gs://b did not answer: {told}"
 
 
 def test_an_answer_may_come_in_chunks() -> None:
-    """A chunked answer is read to its last chunk, and one that breaks off before is none."""
+    """A chunked answer is read to its last chunk, and an incomplete one is no answer."""
     head = (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Goog-Generation: 1700000000000000\r\n"
     )
@@ -357,14 +357,14 @@ def test_an_answer_may_come_in_chunks() -> None:
 
 
 def test_an_answer_in_drops_ends_with_the_deadline() -> None:
-    """An answer that comes drop by drop ends with the deadline, not with the answer."""
+    """A slow answer ends at the deadline."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
     with canned(head, drip=b"x") as url, pytest.raises(StoreError):
         GcsStore("b", credentials=None, endpoint=url, deadline_s=0.2).read("a")
 
 
 def test_bytes_that_name_themselves_compressed_are_not_inflated() -> None:
-    """An object stored with `Content-Encoding: gzip` is read as the bytes that a list shows."""
+    """An object stored with `Content-Encoding: gzip` is read as the bytes in a list."""
     packed = gzip.compress(b"x" * 10_000_000)
     with GcsServer("b") as server:
         upload = f"{server.url}/upload/storage/v1/b/b/o"

@@ -1,4 +1,4 @@
-"""What is a key, and which file stands for it."""
+"""Valid keys, and their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = st.text(min_size=1, max_size=20).filter(is_part)
 
 
 def test_lengths_are_bytes() -> None:
-    """A part and a key are measured in UTF-8 bytes, up to the limit and no further."""
+    """The length of a part and a key is measured in UTF-8 bytes, exactly up to the limit."""
     assert is_key("p" * PART_BYTES)
     assert not is_key("p" * (PART_BYTES + 1))
     assert is_key("é" * (PART_BYTES // 2))
@@ -32,7 +32,7 @@ def test_lengths_are_bytes() -> None:
 
 @given(PARTS)
 def test_files_stand_for_parts_one_to_one(part: str) -> None:
-    """The name of a part's file leads back to it, and is not kept for the store itself."""
+    """A file name leads back to its part, and is not reserved for the store itself."""
     name = file_name(part)
     assert part_of(name) == part
     assert name != ".tmp"
@@ -48,5 +48,5 @@ def test_a_file_stands_for_one_part_or_none(name: str) -> None:
 
 @given(st.lists(PARTS, min_size=1, max_size=4).map("/".join), st.integers(0, 60))
 def test_every_beginning_of_a_key_is_a_prefix(key: str, end: int) -> None:
-    """A list can be asked for anything that a key begins with."""
+    """A list accepts any beginning of a key."""
     assert checked_prefix(key[:end]) == key[:end]

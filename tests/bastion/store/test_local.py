@@ -1,4 +1,4 @@
-"""What only a folder must stand: killed writers, full disks, strange files, several users."""
+"""Special requirements of a folder: killed writers, full disks, strange files, other users."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Where the store is; not made yet."""
+    """Return the place of the store, which does not exist yet."""
     return tmp_path / "root"
 
 
 def temps(root: Path) -> list[Path]:
-    """What is being written, or was when its writer died."""
+    """Return temporary files of current or dead writers."""
     return list((root / ".tmp").glob("*.tmp"))
 
 
 def kill_while(work: Callable[[], None], after_s: float) -> None:
-    """Run `work` for ever in a process and kill -9 it `after_s` after its first round."""
+    """Run `work` forever in a process and kill -9 it `after_s` after its first round."""
     started, tell = FORK.Pipe(duplex=False)
 
     def loop() -> None:
@@ -81,7 +81,7 @@ def kill_swappers(root: Path, rounds: int) -> None:
 
 
 def kill_creators(root: Path, rounds: int) -> None:
-    """Kill creating and deleting processes at random moments; what is there is whole."""
+    """Kill creating and deleting processes at random moments; objects stay whole."""
     store = LocalStore(root, makes_root=True)
     moments = random.Random(8)
     for n in range(rounds):
@@ -101,17 +101,17 @@ def kill_creators(root: Path, rounds: int) -> None:
             with pytest.raises(ConflictError):
                 store.create(entry.key, b"again")
             store.delete(entry.key)
-        # A creator killed between mkdir and link leaves an empty folder: it hinders no write.
+        # A creator killed between mkdir and link leaves an empty folder, which blocks no write.
         store.create(f"inbox/{n}", b"an object where a folder was")
 
 
 def test_a_killed_swap_leaves_old_or_new(root: Path) -> None:
-    """However a swap is killed, the object is one of its states, and the next swap is not held."""
+    """However a swap is killed, the object is old or new, and the next swap is not blocked."""
     kill_swappers(root, 15)
 
 
 def test_a_killed_create_leaves_a_whole_object_or_none(root: Path) -> None:
-    """However a create or delete is killed, no part of an object is left, and no name blocked."""
+    """However a create or delete is killed, no partial object is left, and no name blocked."""
     kill_creators(root, 15)
 
 
@@ -123,7 +123,7 @@ def test_a_thousand_kills(root: Path) -> None:
 
 
 def test_what_killed_writers_left_is_swept(root: Path) -> None:
-    """Opening removes temps older than an hour, and leaves younger ones to their writers."""
+    """Opening removes temporary files older than an hour, and leaves younger ones."""
     clock = VirtualClock(wall=time.time())
     LocalStore(root, clock=clock, makes_root=True).create("a", b"1")
     (root / ".tmp" / "1-ab-0.tmp").write_bytes(b"left behind")
@@ -135,7 +135,7 @@ def test_what_killed_writers_left_is_swept(root: Path) -> None:
 
 
 def test_a_writer_swept_by_mistake_fails_and_writes_nothing(root: Path) -> None:
-    """A create whose temp vanished is in doubt, not done, and does not hang."""
+    """A create whose temporary file disappeared is in doubt, not done, and does not hang."""
 
     class Sweeping(VirtualClock):
         def wall(self) -> float:
@@ -150,7 +150,7 @@ def test_a_writer_swept_by_mistake_fails_and_writes_nothing(root: Path) -> None:
 
 
 def test_a_held_lock_names_its_holder(root: Path) -> None:
-    """A swap or delete that waits too long for another process tells which one it is."""
+    """A swap or delete that waits too long for another process names that process."""
     store = LocalStore(root, clock=VirtualClock(), lock_timeout_s=5.0, makes_root=True)
     version = store.create("a", b"1").version
     store.swap("a", b"2", if_version=version)
@@ -187,7 +187,7 @@ def test_a_child_forked_during_a_swap_does_not_hold_its_lock(root: Path) -> None
 
 
 def test_the_same_bytes_again_are_another_version(root: Path) -> None:
-    """No version comes back: not with the same bytes, nor when the clock stands still."""
+    """No version repeats: not with the same bytes, nor when the clock stands still."""
     store = LocalStore(root, clock=VirtualClock(), makes_root=True)
     first = store.create("a", b"1")
     second = store.swap("a", b"2", if_version=first.version)
@@ -198,7 +198,7 @@ def test_the_same_bytes_again_are_another_version(root: Path) -> None:
 
 
 def test_an_admins_own_edit_is_another_version(root: Path) -> None:
-    """A file that is edited by hand is read anew, and swaps from before it fail."""
+    """A manually edited file is read again, and swaps from before the edit fail."""
     store = LocalStore(root, makes_root=True)
     version = store.create("quotas.config", b"a = 1\n").version
     (root / "quotas.config").write_bytes(b"a = 2\n")
@@ -216,7 +216,7 @@ def test_objects_are_plain_files(root: Path) -> None:
 
 
 def test_strange_files_do_not_exist(root: Path) -> None:
-    """Pipes, links to folders and names that stand for no key are neither read nor listed."""
+    """Pipes, links to folders and invalid names are neither read nor listed."""
     store = LocalStore(root, makes_root=True)
     store.create("a/object", b"1")
     os.mkfifo(root / "a" / "pipe")
@@ -232,7 +232,7 @@ def test_strange_files_do_not_exist(root: Path) -> None:
 
 
 def test_a_failed_read_leaks_nothing(root: Path) -> None:
-    """Whatever a read ends in, no file stays open."""
+    """However a read ends, no file stays open."""
     store = LocalStore(root, makes_root=True)
     version = store.create("a/b", b"1").version
     for _ in range(5):
@@ -247,7 +247,7 @@ def test_a_failed_read_leaks_nothing(root: Path) -> None:
 
 
 def _open_below(root: Path) -> list[Path]:
-    """Files and folders below `root` that this process has open; others' come and go meanwhile."""
+    """Return files and folders below `root` that this process has open; others' may change."""
     found = []
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -256,7 +256,7 @@ def _open_below(root: Path) -> list[Path]:
 
 
 def test_nothing_makes_a_root(root: Path) -> None:
-    """Where there is no folder the store is out of reach, and no operation makes one."""
+    """Without its folder the store is out of reach, and no operation creates one."""
     store = LocalStore(root)
     for operation in (
         lambda: store.read("a"),
@@ -274,7 +274,7 @@ def test_nothing_makes_a_root(root: Path) -> None:
 
 
 def test_nothing_is_written_where_no_bucket_was_begun(root: Path) -> None:
-    """An empty mount point takes no object, and the bucket that appears there later does."""
+    """An empty mount point accepts no object, and the bucket that appears there later does."""
     root.mkdir()
     store = LocalStore(root)
     with pytest.raises(StoreError, match="there is no bucket in"):
@@ -347,7 +347,7 @@ def test_a_folder_that_went_away_is_out_of_reach(root: Path) -> None:
 
 
 def test_a_disk_that_is_mounted_again_is_the_same(root: Path) -> None:
-    """A folder with another device or inode is the same bucket where its token is the same."""
+    """A folder with another device or inode is the same bucket if its token is the same."""
     store = LocalStore(root, makes_root=True)
     store.create("a", b"1")
     copy = root.with_name("copy")
@@ -361,7 +361,7 @@ def test_a_disk_that_is_mounted_again_is_the_same(root: Path) -> None:
 
 
 def test_the_umask_decides_which_users_may_read(root: Path) -> None:
-    """Files and folders get what the umask leaves: 0600 and 0700 under 077."""
+    """Files and folders have the modes of the umask: 0600 and 0700 under 077."""
     before = os.umask(0o077)
     try:
         LocalStore(root, makes_root=True).create("a/b", b"1")
@@ -382,7 +382,7 @@ sys.addaudithook(lambda event, args: LOOKED_INTO.append(args[0]) if event == "os
 def test_no_umask_hides_what_lies_in_a_shared_root(
     root: Path, root_mode: int, folder_mode: int, file_mode: int
 ) -> None:
-    """Where a group or all users may write the root, so they may what any of them makes in it."""
+    """If a group or all users can write to the root, they can write to everything in it."""
     root.mkdir()
     root.chmod(root_mode)
     before = os.umask(0o077)
@@ -400,7 +400,7 @@ def test_no_umask_hides_what_lies_in_a_shared_root(
 
 
 def test_a_list_opens_only_folders_that_can_match(root: Path) -> None:
-    """Prefix, start and limit prune the walk: what cannot hold the answer is never opened."""
+    """Prefix, start and limit prune the walk: irrelevant folders are never opened."""
     store = LocalStore(root, durable=False, makes_root=True)
     for key in ("a/1", "b/1/x", "b/2/x", "c/1"):
         store.create(key, b"")
@@ -420,7 +420,7 @@ def test_a_list_opens_only_folders_that_can_match(root: Path) -> None:
 
 
 def test_lists_look_into_few_folders(root: Path) -> None:
-    """An emptied inbox leaves no folders to look into, and a limited list looks into few."""
+    """An emptied inbox leaves no folders to read, and a limited list reads few."""
     store = LocalStore(root, durable=False, makes_root=True)
     for n in range(300):
         store.create(f"inbox/p{n % 5}/u{n}/{n}.json", b"{}")
@@ -455,7 +455,7 @@ store.delete("a")
 
 
 def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path) -> None:
-    """On a full disk a write is refused in plain words, and what was there stays."""
+    """On a full disk a write is refused in plain words, and the old object stays."""
     script = 'mount -t tmpfs -o size=200k none "$1" && exec "$2" -c "$3" "$1"'
     arguments = [
         "unshare",
@@ -513,7 +513,7 @@ def test_a_read_only_store_can_be_read(root: Path) -> None:
     "kind", ["nfs", "nfs4", "cifs", "fuse.sshfs", "fuse.gcsfuse", "9p", "ceph"]
 )
 def test_filesystems_of_other_machines_are_told_apart(kind: str) -> None:
-    """Filesystems that other machines may write to are recognised by their kernel names."""
+    """Filesystems that other machines may write to are recognized by their kernel names."""
     assert is_shared(kind)
     assert not any(
         is_shared(own) for own in ("ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "")

@@ -1,4 +1,4 @@
-"""The fake's own promises: its clock, and the faults that can be laid over any store."""
+"""The fake's own promises: its clock, and faults that can be added to any store."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
 
 
 class Stop(BaseException):
-    """What the simulation throws to end an actor: no code may catch it."""
+    """The simulation raises this to end an actor: no code may catch it."""
 
 
 def faulty(fault: Fault | None) -> tuple[MemoryStore, FaultyStore]:
-    """A store, and the same behind one fault that always happens."""
+    """Return a store, and the same behind one fault that always occurs."""
     store = MemoryStore(lambda: 1.0)
     return store, FaultyStore(store, lambda operation, key: fault)
 
 
 def test_its_time_is_what_it_is_given_and_never_goes_back() -> None:
-    """Objects carry the injected time; when that goes back, time stands still."""
+    """Objects have the given time; when that goes back, time stands still."""
     times = iter([10.0, 5.0, 11.0])
     store = MemoryStore(lambda: next(times))
     made = [store.create(key, b"").modified_at for key in "abc"]
@@ -70,7 +70,7 @@ def test_without_faults_it_is_the_store_and_counts() -> None:
 
 
 def test_faults_are_chosen_by_operation_and_key() -> None:
-    """The schedule sees which operation is asked of which key."""
+    """The schedule sees the operation and the key."""
     asked: list[tuple[Operation, str]] = []
 
     def note(operation: Operation, key: str) -> None:
@@ -83,7 +83,7 @@ def test_faults_are_chosen_by_operation_and_key() -> None:
 
 
 def test_what_ends_an_actor_passes_through() -> None:
-    """An exception that is none of ours is never taken for an answer that a fault may lose."""
+    """A foreign exception is never treated as an answer that a fault may lose."""
 
     class Ending(MemoryStore):
         def delete(self, key: str) -> None:

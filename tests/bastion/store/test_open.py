@@ -28,7 +28,7 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 def test_memory_is_new_each_time() -> None:
-    """`memory:` is an empty store of its own."""
+    """`memory:` is a separate empty store."""
     store = open_store("memory:")
     assert isinstance(store, MemoryStore)
     store.create("a", b"1")
@@ -36,7 +36,7 @@ def test_memory_is_new_each_time() -> None:
 
 
 def test_a_bucket_of_google(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`gs://` is a bucket and a folder in it; STORAGE_EMULATOR_HOST may say where."""
+    """`gs://` is a bucket and a folder in it; STORAGE_EMULATOR_HOST can set the server."""
     with GcsServer("b") as server:
         for host in (server.url, server.url.removeprefix("http://")):
             monkeypatch.setenv("STORAGE_EMULATOR_HOST", host)
@@ -79,7 +79,7 @@ def test_a_bucket_of_amazon() -> None:
     ],
 )
 def test_what_is_no_store_is_told(url: str, said: str) -> None:
-    """A malformed URL is a SpecError that shows it and says what is allowed."""
+    """A malformed URL is a SpecError that shows it and what is allowed."""
     with pytest.raises(SpecError, match=said.replace("?", r"\?")) as caught:
         open_store(url)
     assert repr(url) in str(caught.value)
@@ -89,7 +89,7 @@ def test_what_is_no_store_is_told(url: str, said: str) -> None:
 
 
 def test_a_bare_path_is_helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path without scheme is met with the URL that was meant."""
+    """For a path without a scheme, the error has the intended URL."""
     with pytest.raises(SpecError) as caught:
         open_store("/srv/bastion")
     assert caught.value.hint == "write file:///srv/bastion"
@@ -101,7 +101,7 @@ def test_a_bare_path_is_helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_process_loads_a_cloud_that_it_does_not_use() -> None:
-    """Opening a folder imports no cloud library, and Google's bucket none of Amazon's."""
+    """Opening a folder imports no cloud library, and a Google bucket none of Amazon's."""
     script = (
         "import sys, bastion.store.gcs, bastion.store.s3\n"
         "from bastion.store import open_store\n"
@@ -119,7 +119,7 @@ def test_no_process_loads_a_cloud_that_it_does_not_use() -> None:
 def test_a_cloud_whose_library_is_not_installed_is_told_with_what_to_install(
     url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plain install has none of them: that is no mistake in Bastion."""
+    """A plain install has none of them: that is no bug in Bastion."""
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     monkeypatch.setattr("sys.meta_path", [_Without(module), *sys.meta_path])
     for name in list(sys.modules):
@@ -147,7 +147,7 @@ class _Without:
 
 
 def test_a_bucket_has_one_address_whichever_way_it_is_named(tmp_path: Path) -> None:
-    """A slash at the end, a link and a region are no other bucket; another server is one."""
+    """A trailing slash, a link and a region do not change the bucket; another server does."""
     (tmp_path / "bucket").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "bucket")
     real, link = (address_of(f"file://{tmp_path}/{name}") for name in ("bucket", "link/"))

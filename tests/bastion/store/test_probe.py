@@ -1,4 +1,4 @@
-"""The start-up probe finds each precondition that a store ignores."""
+"""The start-up probe detects each precondition that a store ignores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.s3 import credentials
 
 
 class Overwriting(MemoryStore):
-    """Takes `create` for `put`."""
+    """Treats `create` as `put`."""
 
     def create(self, key: str, data: bytes) -> Written:
         """Write, whatever is there."""
@@ -26,20 +26,20 @@ class Overwriting(MemoryStore):
 
 
 class Careless(MemoryStore):
-    """Does not look at the version of a swap."""
+    """Ignores the version of a swap."""
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """Write over whatever is there."""
+        """Write over anything."""
         found = self.read(key)
         assert found is not None
         return super().swap(key, data, if_version=found.version)
 
 
 class Reviving(MemoryStore):
-    """Takes a swap of what is gone for a create."""
+    """Treats a swap of a deleted object as a create."""
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """Write, also where nothing is."""
+        """Write, even if nothing exists."""
         try:
             self.read(key)
         except NotFoundError:
@@ -56,7 +56,7 @@ class Unmatched(MemoryStore):
 
 
 class Occupied(MemoryStore):
-    """Takes every name for taken."""
+    """Treats every name as taken."""
 
     def create(self, key: str, data: bytes) -> Written:
         """Refuse."""
@@ -64,21 +64,21 @@ class Occupied(MemoryStore):
 
 
 class Twice(MemoryStore):
-    """Behind a network that says every request twice and answers the second telling."""
+    """Repeats every request and returns the second answer."""
 
     def create(self, key: str, data: bytes) -> Written:
-        """Write, and be refused for what was just written."""
+        """Write, and be refused because of that write."""
         super().create(key, data)
         return super().create(key, data)
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """Write, and be refused for what was just written."""
+        """Write, and be refused because of that write."""
         super().swap(key, data, if_version=if_version)
         return super().swap(key, data, if_version=if_version)
 
 
 def test_a_request_that_arrives_twice_is_no_fault_of_the_store() -> None:
-    """A conflict with our own write, found by reading back, refuses no store."""
+    """A conflict with our own write, detected by reading back, refuses no store."""
     store = Twice(lambda: 1.0)
     probe(store)
     assert store.list("") == ()
@@ -95,7 +95,7 @@ def test_a_request_that_arrives_twice_is_no_fault_of_the_store() -> None:
     ],
 )
 def test_an_ignored_precondition_is_named(kind: type[MemoryStore], said: str) -> None:
-    """A store that ignores a precondition is refused, with what was seen; nothing is left."""
+    """Such a store is refused with what was seen; nothing is left."""
     store = kind(lambda: 1.0)
     with pytest.raises(StoreRefusedError, match=said):
         probe(store)
@@ -103,7 +103,7 @@ def test_an_ignored_precondition_is_named(kind: type[MemoryStore], said: str) ->
 
 
 class OneASecond(MemoryStore):
-    """Takes one write a second of one object, as Google does, on a clock of its own."""
+    """Accepts one write per second of one object, like Google, on its own clock."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -135,7 +135,7 @@ class OneASecond(MemoryStore):
 
 
 def test_a_probe_keeps_to_the_pace_of_its_store() -> None:
-    """Where one object takes one write a second the probe waits between its writes."""
+    """If one object accepts one write per second, the probe waits between its writes."""
     store = OneASecond()
     began = store.clock.monotonic()
     probe(store, pause=lambda: store.clock.advance(1.1))
@@ -144,7 +144,7 @@ def test_a_probe_keeps_to_the_pace_of_its_store() -> None:
 
 
 def test_a_failed_clean_up_hides_no_failure() -> None:
-    """What the probe found is told, also where its object cannot be deleted afterwards."""
+    """The finding is reported even if its object cannot be deleted afterwards."""
 
     def fault(operation: str, key: str) -> Fault | None:
         return Fault.BEFORE if operation == "delete" else None
@@ -154,7 +154,7 @@ def test_a_failed_clean_up_hides_no_failure() -> None:
 
 
 def test_a_store_out_of_reach_is_not_refused() -> None:
-    """A fault is told as one: the store may be right and will be asked again."""
+    """It is reported as a fault: the store may be correct and will be probed again."""
     store = FaultyStore(MemoryStore(lambda: 1.0), lambda operation, key: Fault.BEFORE)
     with pytest.raises(StoreError) as caught:
         probe(store)
@@ -162,7 +162,7 @@ def test_a_store_out_of_reach_is_not_refused() -> None:
 
 
 def test_a_store_that_compares_bare_etags_is_told_with_the_setting() -> None:
-    """Where no version ever matches, the way out that Ceph's gateway has is named."""
+    """If no version ever matches, the solution for Ceph's gateway is named."""
     with pytest.raises(StoreRefusedError) as caught:
         probe(Unmatched(lambda: 1.0))
     assert "etags=bare" in caught.value.hint
@@ -171,7 +171,7 @@ def test_a_store_that_compares_bare_etags_is_told_with_the_setting() -> None:
 @needs_ceph[0]
 @needs_ceph[1]
 def test_ceph_is_refused_as_it_comes_and_sound_with_bare_etags(tmp_path: Path) -> None:
-    """Its gateway makes the creates that it should, and no swap; the setting mends it."""
+    """Its gateway accepts correct creates, but no swap; the setting fixes that."""
     with ceph_server(tmp_path) as url, credentials():
         with pytest.raises(StoreRefusedError, match="a swap from the current version failed"):
             probe(open_store(f"s3://bucket/root?endpoint_url={url}"))

@@ -1,4 +1,4 @@
-"""How far a store is follows from its URL and the environment."""
+"""The distance of a store follows from its URL and the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bastion.store.reach import Reach, reach_of
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment that says nothing."""
+    """Provide an empty environment."""
     for name in ("STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
 
@@ -33,7 +33,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_url_says_how_far(url: str, reach: Reach) -> None:
-    """A folder, a server on this machine, or a cloud."""
+    """It is a folder, a server on this machine, or a cloud."""
     assert reach_of(url) is reach
 
 
@@ -56,13 +56,13 @@ def test_a_url_says_how_far(url: str, reach: Reach) -> None:
 def test_the_environment_says_where_a_bucket_is(
     monkeypatch: pytest.MonkeyPatch, url: str, name: str, endpoint: str, reach: Reach
 ) -> None:
-    """What clients are told by the environment counts, unless the URL says otherwise."""
+    """The clients' environment counts, unless the URL says otherwise."""
     monkeypatch.setenv(name, endpoint)
     assert reach_of(url) is reach
 
 
 def test_paces_follow_from_how_far_the_store_is() -> None:
-    """Bastion and agent look often where looks are free, and at S3 least."""
+    """Bastion and agent poll often if reads are free, and least at S3."""
     near = "s3://bucket?endpoint_url=http://127.0.0.1:9000"
     assert [pace_of(url) for url in ("file:///b", near, "gs://b")] == [LOCAL, NEAR, CLOUD]
     tempos = [tempo_of(url) for url in ("file:///b", near, "gs://b", "s3://b")]

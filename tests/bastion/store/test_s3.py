@@ -1,4 +1,4 @@
-"""What Amazon answers, and what the store makes of it."""
+"""Amazon's answers, and how the store treats them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.servers.s3 import credentials, moto_server
 
 @contextmanager
 def saying(answer: bytes) -> Iterator[S3Store]:
-    """A store whose server always says the same."""
+    """Provide a store whose server always returns the same."""
     with canned(answer) as url, credentials():
         yield S3Store("b", endpoint_url=url)
 
 
 def error(status: int, code: str) -> bytes:
-    """An error as S3 writes it."""
+    """Return an error as S3 writes it."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>why</Message></Error>"
     head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     return (head + body).encode()
@@ -43,7 +43,7 @@ def error(status: int, code: str) -> bytes:
     ],
 )
 def test_errors_are_told_apart(status: int, code: str, refused: bool, retry_after_s: float) -> None:
-    """What will never work is refused; what may work later is not, and tells how long to wait."""
+    """Permanent errors are refusals; temporary ones are not, and say how long to wait."""
     with saying(error(status, code)) as store:
         for failure in failures(store):
             assert isinstance(failure, StoreRefusedError) is refused
@@ -52,7 +52,7 @@ def test_errors_are_told_apart(status: int, code: str, refused: bool, retry_afte
 
 
 def test_a_refusal_names_the_end_of_the_callers_key() -> None:
-    """All users read it in the status view; the hint is the command that tells whose key it is."""
+    """All users see it in the status view; the hint is the command that identifies the key."""
     with saying(error(403, "AccessDenied")) as store:
         with pytest.raises(StoreRefusedError, match="access key that ends in TEST") as caught:
             store.read("a")
@@ -80,7 +80,7 @@ def test_conditions_that_fail_are_conflicts() -> None:
 
 @pytest.mark.parametrize(("has_bare_etags", "tag"), [(False, b'"1f"'), (True, b"1f")])
 def test_etags_are_sent_bare_to_a_store_that_wants_them(has_bare_etags: bool, tag: bytes) -> None:
-    """Ceph's gateway finds no ETag in quotes: a swap shows it the tag alone."""
+    """Ceph's gateway matches no ETag in quotes: a swap sends the bare tag."""
     heard: list[bytes] = []
     with canned(error(412, "PreconditionFailed"), heard=heard) as url, credentials():
         store = S3Store("b", endpoint_url=url, has_bare_etags=has_bare_etags)
@@ -90,7 +90,7 @@ def test_etags_are_sent_bare_to_a_store_that_wants_them(has_bare_etags: bool, ta
 
 
 def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
-    """Every operation tells that the bucket is missing, and how to make it."""
+    """Every operation reports the missing bucket, and how to create it."""
     with moto_server() as url, credentials():
         for failure in failures(S3Store("nowhere", endpoint_url=url)):
             assert isinstance(failure, StoreRefusedError)
@@ -99,7 +99,7 @@ def test_a_missing_bucket_is_refused_with_the_way_out() -> None:
 
 
 def test_no_credentials_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no credentials can be found, the user is told where to look."""
+    """If no credentials can be found, the error says where to look."""
     with credentials():
         for name in [name for name in os.environ if "AWS_ACCESS" in name or "AWS_SECRET" in name]:
             monkeypatch.delenv(name)
@@ -130,7 +130,7 @@ def test_half_an_answer_to_a_write_is_no_answer(answer: bytes) -> None:
     ("status", "refused"), [(301, True), (308, True), (302, False), (307, False)]
 )
 def test_a_redirect_that_is_not_of_s3_is_told(status: int, refused: bool) -> None:
-    """As by a proxy that wants https, or by a portal: botocore asked it for a region for ever."""
+    """A proxy that wants https, or a portal: botocore asked it for a region forever."""
     head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: 0\r\n"
     with saying(f"{head}Location: https://portal/\r\n\r\n".encode()) as store:
         for failure in failures(store):
@@ -140,13 +140,13 @@ def test_a_redirect_that_is_not_of_s3_is_told(status: int, refused: bool) -> Non
 
 
 def found(headers: str, body: str) -> bytes:
-    """An answer with what S3 says of an object."""
+    """Return an answer with what S3 says of an object."""
     day = "Mon, 30 Nov 2026 12:00:00 GMT"
     return f'HTTP/1.1 200 OK\r\nLast-Modified: {day}\r\nETag: "1"\r\n{headers}{body}'.encode()
 
 
 def listed(entry: str, rest: str) -> bytes:
-    """A list of one entry, as S3 writes it."""
+    """Return a list of one entry, as S3 writes it."""
     body = f"<ListBucketResult><Contents><Key>x</Key>{entry}</Contents>{rest}</ListBucketResult>"
     return found(f"Content-Length: {len(body)}\r\n\r\n", body)
 
@@ -175,7 +175,7 @@ def test_half_an_answer_to_a_list_is_no_empty_list(answer: bytes) -> None:
 
 @pytest.mark.parametrize("answer", list(HALVES.values())[:3], ids=list(HALVES)[:3])
 def test_half_an_answer_to_a_read_is_no_object(answer: bytes) -> None:
-    """A connection that breaks within the headers has them look complete, and the body empty."""
+    """A connection that breaks within the headers makes them look complete, and the body empty."""
     with saying(answer) as store:
         for unless in (None, Version('"2"')):
             with pytest.raises(StoreError):
@@ -196,7 +196,7 @@ def test_half_an_answer_to_a_read_is_no_object(answer: bytes) -> None:
     ],
 )
 def test_refusals_that_pass_are_told_from_those_that_stay(status: int, code: str) -> None:
-    """What the same request may be taken after is a fault, and is asked again."""
+    """If the same request may be accepted later, it is a fault, and is retried."""
     with saying(error(status, code)) as store:
         for failure in failures(store):
             assert not isinstance(failure, StoreRefusedError)

@@ -22,14 +22,14 @@ MINE = layout.instructions("pool-1-0", 1, 5)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A bucket in a folder."""
+    """Provide a bucket in a folder."""
     LocalStore(tmp_path / "root", makes_root=True)
     return tmp_path / "root"
 
 
 @pytest.fixture
 def inbox(root: Path) -> Iterator[Watch]:
-    """A watch of its inbox."""
+    """Provide a watch of its inbox."""
     made = open_watch(root.as_uri(), layout.INBOX, SystemClock())
     assert isinstance(made, FolderWatch)
     yield made
@@ -37,7 +37,7 @@ def inbox(root: Path) -> Iterator[Watch]:
 
 
 def test_a_request_is_news_at_once(root: Path, inbox: Watch) -> None:
-    """Whatever wrote it; it stands when the watch tells of it."""
+    """The object exists when the watch reports it, whichever program wrote it."""
     key = layout.request("blue", "ada", "0" * 26, "cancel")
     assert not inbox.has_news()
     LocalStore(root).create(key, b"{}")
@@ -47,7 +47,7 @@ def test_a_request_is_news_at_once(root: Path, inbox: Watch) -> None:
 
 
 def test_what_is_written_elsewhere_is_no_news(root: Path, inbox: Watch) -> None:
-    """An answer, a log or a commit wakes nothing that waits for requests."""
+    """An answer, a log or a commit wakes no program that waits for requests."""
     store = LocalStore(root)
     written = store.create(layout.ROOT, b"1")
     store.swap(layout.ROOT, b"2", if_version=written.version)
@@ -58,7 +58,7 @@ def test_what_is_written_elsewhere_is_no_news(root: Path, inbox: Watch) -> None:
 
 
 def test_an_agent_is_told_of_its_own_instructions(root: Path) -> None:
-    """Those of other machines of its pool are not its news."""
+    """Instructions of other machines of its pool are not its news."""
     below = layout.folder_of(MINE)
     watch = open_watch(root.as_uri(), below, SystemClock())
     LocalStore(root).create(layout.instructions("pool-1-1", 1, 5), b"")
@@ -69,7 +69,7 @@ def test_an_agent_is_told_of_its_own_instructions(root: Path) -> None:
 
 
 def test_news_that_a_wait_has_heard_is_still_told(root: Path, inbox: Watch) -> None:
-    """The wait learns of it first, and the turn after it looks."""
+    """The wait learns of it first, and the next turn reads."""
     assert not inbox.hears()
     LocalStore(root).create(layout.request("blue", "ada", "0" * 26, "cancel"), b"{}")
     assert inbox.hears()
@@ -79,7 +79,7 @@ def test_news_that_a_wait_has_heard_is_still_told(root: Path, inbox: Watch) -> N
 
 
 def test_a_swap_is_news_too(root: Path) -> None:
-    """A view or a root that is replaced."""
+    """For example, a view or a root that is replaced."""
     store = LocalStore(root)
     written = store.create(layout.view("queue"), b"1")
     watch = open_watch(root.as_uri(), layout.VIEWS, SystemClock())
@@ -89,7 +89,7 @@ def test_a_swap_is_news_too(root: Path) -> None:
 
 
 def test_a_folder_that_was_replaced_is_watched_again(root: Path, inbox: Watch) -> None:
-    """The watch itself takes it for news, since it may have missed some."""
+    """The watch itself reports news, because it may have missed some."""
     shutil.rmtree(root / ".tmp")
     assert inbox.wait(HANGS_S)
     store = LocalStore(root, makes_root=True)
@@ -99,7 +99,7 @@ def test_a_folder_that_was_replaced_is_watched_again(root: Path, inbox: Watch) -
 
 
 def test_where_nothing_can_be_watched_it_pauses(tmp_path: Path) -> None:
-    """A folder that is not there yet, a cloud, memory: the next poll finds what is new."""
+    """For a missing folder, a cloud or memory, the next poll finds news."""
     clock = VirtualClock()
     absent = open_watch((tmp_path / "absent").as_uri(), layout.INBOX, clock)
     for watch in (absent, open_watch("memory:", layout.INBOX, clock), Pause(clock)):
@@ -110,14 +110,14 @@ def test_where_nothing_can_be_watched_it_pauses(tmp_path: Path) -> None:
 
 
 def test_more_than_the_system_keeps_is_news(inbox: Watch) -> None:
-    """An overflow hides what came, so it counts."""
+    """An overflow hides news, so it counts."""
     overflow = (-1).to_bytes(4, "little", signed=True) + (0x4000).to_bytes(4, "little") + bytes(8)
     assert isinstance(inbox, FolderWatch)
     assert inbox._has_mark(overflow)
 
 
 def test_a_mark_tells_the_folders_of_a_key() -> None:
-    """The same for all keys of three folders, and another for any other."""
+    """It is the same for all keys of three folders, and another for any other."""
     assert mark_of("a/b/c/d") == mark_of("a/b/c/e/f") != mark_of("a/b/d/d")
     assert mark_of("a/b/c/d").startswith("a-")
     assert "/" not in mark_of("a/b/c")
@@ -126,7 +126,7 @@ def test_a_mark_tells_the_folders_of_a_key() -> None:
 
 
 def descriptors() -> set[str]:
-    """The open descriptors of this process, as they are called."""
+    """Return the open descriptors of this process, by name."""
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
@@ -139,7 +139,7 @@ def test_a_watch_is_closed(root: Path) -> None:
 
 
 def test_a_deleted_bucket_is_told_from_one_that_was_moved(root: Path, inbox: Watch) -> None:
-    """Only what the kernel saw deleted is gone; what stands in its place again is not."""
+    """Only what the kernel saw deleted is gone, not what exists again in its place."""
     away = root.rename(root.with_name("away"))
     assert not (inbox.has_news() and inbox.is_removed())
     away.rename(root)

@@ -1,4 +1,4 @@
-"""The VM that the tests of this folder make."""
+"""The VM that the tests of this folder create."""
 
 from __future__ import annotations
 

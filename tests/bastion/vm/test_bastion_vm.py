@@ -1,4 +1,4 @@
-"""What a bastion's VM may be."""
+"""The possible settings of a bastion's VM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.bastion.vm.shared import VM
 
 
 def test_a_zone_tells_the_cloud() -> None:
-    """The names of zones of the two clouds cannot be taken for each other."""
+    """The zone names of the two clouds are distinct."""
     assert VM.is_google
     assert not replace(VM, zone="us-east-1a").is_google
     assert problems(VM) == ()
@@ -44,11 +44,11 @@ def test_a_zone_tells_the_cloud() -> None:
     ],
 )
 def test_what_cannot_be_is_told(changes: dict[str, Any], problem: str) -> None:
-    """Each mistake is told by the flag that makes it, before anything is made."""
+    """Each error names its flag before anything is created."""
     (found,) = problems(replace(VM, **changes))
     assert found.startswith(problem)
 
 
 def test_every_problem_is_told_at_once() -> None:
-    """Four mistakes are four problems."""
+    """Four errors are four problems."""
     assert len(problems(BastionVm(name="", root_url="", zone=""))) == 4

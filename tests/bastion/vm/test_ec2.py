@@ -25,13 +25,13 @@ VM = BastionVm(
 
 @pytest.fixture
 def world() -> Iterator[Ec2World]:
-    """A region; moto has the images that Amazon publishes."""
+    """Provide a region; moto has the images that Amazon publishes."""
     with ec2_server() as made:
         yield made
 
 
 def vm(world: Ec2World, **changes: Any) -> Ec2Vm:
-    """A bastion's VM there."""
+    """Return a bastion's VM there."""
     described = replace(VM, **changes)
     return Ec2Vm(described, connect_to(world)(REGION), Ticking(world))
 
@@ -50,7 +50,7 @@ class Ticking(VirtualClock):
 
 
 def test_it_is_made_stopped_started_and_deleted(world: Ec2World) -> None:
-    """Its state is what EC2 says; a second one of its name is refused with what to do."""
+    """Its state is EC2's; a second one of its name is refused with what to do."""
     made = vm(world)
     assert made.state() is None
     made.create()
@@ -71,8 +71,8 @@ def test_it_is_made_stopped_started_and_deleted(world: Ec2World) -> None:
 
 
 def test_an_upgrade_brings_the_newest_script(world: Ec2World) -> None:
-    """The user data are replaced while it is stopped, and it starts anew."""
-    vm(world, digest="old", wheel="wheels/old", quota_url="s3://private/quota.toml").create()
+    """The user data are replaced while it is stopped, and it starts again."""
+    vm(world, digest="old", wheel="wheels/old").create()
     world.tick()
     now = vm(world, image="123456789012.dkr.ecr.us-east-1.amazonaws.com/bastion:v2").upgrade()
     assert now.quota_url == "s3://private/quota.toml"
@@ -93,7 +93,7 @@ def test_an_upgrade_of_a_vm_of_another_bucket_leaves_it_on(world: Ec2World) -> N
 
 
 def test_an_upgrade_that_is_refused_leaves_it_on(world: Ec2World) -> None:
-    """The script can be replaced only while the VM is off, and a bastion that is off leads not."""
+    """The script can only be replaced while the VM is off, when its bastion cannot lead."""
     made = vm(world)
     made.create()
     world.tick()

@@ -1,4 +1,4 @@
-"""The bastion's VM at Google, against a server held to Google's description."""
+"""The bastion's VM at Google, with a server checked against Google's description."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from tests.servers.google import Compute
 
 @pytest.fixture
 def server() -> Iterator[Compute]:
-    """Compute Engine, on a virtual clock."""
+    """Run Compute Engine, on a virtual clock."""
     with Compute.at(VirtualClock()) as made:
         yield made
         assert made.problems == []
 
 
 def vm(server: Compute, **changes: Any) -> GceVm:
-    """A bastion's VM there."""
+    """Return a bastion's VM there."""
     api = Api("compute", project=server.project, clock=server.clock, endpoint=server.url)
     return GceVm(replace(VM, **changes), api)
 
 
 def script_of(server: Compute) -> str:
-    """The start-up script that the VM has."""
+    """Return the VM's start-up script."""
     (item,) = server.vm(VM.name).fields["metadata"]["items"]
     assert item["key"] == "startup-script"
     return str(item["value"])
 
 
 def test_it_is_made_stopped_started_and_deleted(server: Compute) -> None:
-    """Its state is what Google says; a second one of its name is refused with what to do."""
+    """Its state is Google's; a second one of its name is refused with what to do."""
     made = vm(server)
     assert made.state() is None
     made.create()
@@ -64,7 +64,7 @@ def test_it_is_made_stopped_started_and_deleted(server: Compute) -> None:
 
 
 def test_it_is_least_privileged_and_small(server: Compute) -> None:
-    """It acts as the named account, boots with Secure Boot, and runs serve for its root."""
+    """It uses the named account, boots with Secure Boot, and runs serve for its root."""
     vm(server).create()
     script = script_of(server)
     assert "--root=gs://bucket/shared-bastion" in script
@@ -72,7 +72,7 @@ def test_it_is_least_privileged_and_small(server: Compute) -> None:
 
 
 def test_an_upgrade_brings_the_newest_script(server: Compute) -> None:
-    """The script is replaced, the VM starts anew, and other metadata stays."""
+    """The script is replaced, the VM restarts, and other metadata stays."""
     vm(server, digest="old", wheel="wheels/old").create()
     metadata = server.vm(VM.name).fields["metadata"]
     metadata["items"].append({"key": "own", "value": "stays"})
@@ -86,7 +86,7 @@ def test_an_upgrade_brings_the_newest_script(server: Compute) -> None:
 
 
 def test_a_zone_that_is_sold_out_is_told(server: Compute) -> None:
-    """A zone without room is told in Google's words, and nothing is left behind."""
+    """The error has Google's words, and nothing is left behind."""
     server.stock["us-central1-a"] = 0
     with pytest.raises(NoCapacityError, match="does not have enough"):
         vm(server).create()
@@ -94,7 +94,7 @@ def test_a_zone_that_is_sold_out_is_told(server: Compute) -> None:
 
 
 def test_a_vm_of_its_name_that_is_none_of_ours_is_left_alone(server: Compute) -> None:
-    """Many a project has a host to log in through that is called so: it stays as it is."""
+    """Many projects have a login host with that name: it is not changed."""
     made = vm(server)
     made.create()
     theirs = server.vm(VM.name)

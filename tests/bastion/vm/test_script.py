@@ -1,4 +1,4 @@
-"""What a bastion's VM runs: shell without a mistake, that keeps a real bastion running."""
+"""The program of a bastion's VM: correct shell that keeps a real bastion running."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IMAGE = "europe-docker.pkg.dev/acme/images/bastion:v1"
 
 @pytest.mark.parametrize("image", ["", IMAGE])
 def test_shellcheck_finds_nothing(tmp_path: Path, image: str) -> None:
-    """The script, and the script within it, hold nothing that shellcheck knows as a mistake."""
+    """Shellcheck finds no error in the script, or in the script within it."""
     shellcheck = Path(sys.executable).with_name("shellcheck")
     if not shellcheck.exists():
         pytest.skip("shellcheck is not installed")
@@ -49,14 +49,14 @@ def test_shellcheck_finds_nothing(tmp_path: Path, image: str) -> None:
 
 
 def test_it_fits_into_user_data() -> None:
-    """EC2 takes the script with cloud-init's frame."""
+    """EC2 accepts the script with cloud-init's frame."""
     vm = replace(VM, root_url="s3://bucket/" + "x" * 200, wheel="w" * 150, digest="d" * 64)
     assert len(cloud_init(startup_script(vm)).encode()) < EC2_BYTES
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Path]:
-    """A folder in which a VM's script runs; nothing that it began remains."""
+    """Provide a folder in which a VM's script runs; nothing that it started remains."""
     yield tmp_path
     for process in psutil.process_iter():
         try:
@@ -95,7 +95,7 @@ def test_a_bastion_that_is_killed_is_begun_again(served: Path) -> None:
 
 @pytest.mark.parametrize("registry", ["answers", "away"])
 def test_an_image_is_run_by_the_engine(served: Path, registry: str) -> None:
-    """A boot logs in and pulls what the tag names now; without the registry the old one runs."""
+    """A boot logs in and pulls the tag's current image; without the registry the old one runs."""
     tools = served / "bin"
     tools.mkdir()
     for name in ("docker", "docker-credential-gcr"):
@@ -142,7 +142,7 @@ def run(folder: Path, vm: BastionVm, *, tools: Path | None = None, home: str = "
 
 
 def leader(root: Path) -> int:
-    """The process that leads the bucket, once one does."""
+    """Return the process that leads the bucket, once one does."""
     found: list[int] = []
 
     def is_one() -> bool:
@@ -163,7 +163,7 @@ def leads(root: Path) -> bool:
 
 
 def processes(root: Path) -> list[int]:
-    """Every `serve` of the root."""
+    """Return every `serve` of the root."""
     found = []
     for process in psutil.process_iter():
         try:
