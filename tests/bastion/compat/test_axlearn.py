@@ -1,4 +1,4 @@
-"""What a job spec of AXLearn becomes."""
+"""Job specs of AXLearn as launches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def spec_of(*, metadata: Mapping[str, object] | None = None, **more: object) -> 
 
 
 def test_everything_is_mapped() -> None:
-    """Name, command, variables, project, priority and the slice; the rest is told."""
+    """Name, command, variables, project, priority and the slice; the rest is noted."""
     found = to_launch(spec_of(), user="ada")
     launch = found.launch
     assert (launch.name, launch.project) == ("notebook-tpu-alice-a59ce1", "project1")
@@ -55,20 +55,20 @@ def test_everything_is_mapped() -> None:
 
 
 def test_a_spec_that_says_nothing_of_itself_is_said_to_be_from_axlearn() -> None:
-    """No colon without words behind it."""
+    """There is no colon without text after it."""
     nothing = {"job_id": None, "user_id": None, "creation_time": None}
     assert to_launch(spec_of(metadata=nothing), user="ada").launch.description == "from AXLearn"
 
 
 def test_a_cleanup_command_runs_when_the_processes_are_dead() -> None:
-    """On the hosts themselves, which is told."""
+    """It runs on the hosts themselves, with a note."""
     found = to_launch(spec_of(cleanup_command="rm -rf '/tmp/my run'"), user="user1")
     assert found.launch.jobs[0].on_end == ("rm", "-rf", "/tmp/my run")
     assert found.notes[-1].startswith("cleanup_command: runs on every host")
 
 
 def test_a_job_may_ask_for_devices_or_nothing() -> None:
-    """Types that are no slices are asked for as they are; left out is the lowest priority."""
+    """Types that are no slices are requested as they are; no priority means the lowest."""
     (job,) = to_launch(spec_of(metadata={"resources": {"h100": 8}})).launch.jobs
     assert (job.instance_type, dict(job.per_replica.items())) == ("", {"h100": 8})
     text = '{"version": 1, "name": "a", "command": "true", "metadata": {}}'
@@ -99,7 +99,7 @@ def test_a_job_may_ask_for_devices_or_nothing() -> None:
     ],
 )
 def test_what_is_wrong_is_told(text: str, problem: str) -> None:
-    """Each mistake has its own words, with its path."""
+    """Each error has its own text, with its path."""
     with pytest.raises(SpecError, match=problem):
         to_launch(text)
 

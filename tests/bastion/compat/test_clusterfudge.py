@@ -1,4 +1,4 @@
-"""What a launch script for Clusterfudge means here, and what it is told where it means nothing."""
+"""The meaning of launch scripts for Clusterfudge, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_everything_is_mapped() -> None:
 
 
 def test_what_is_not_said_is_as_its_users_expect() -> None:
-    """A launch is refused when it cannot start, and replicas do not stop each other."""
+    """A launch is refused if it cannot start, and replicas do not stop each other."""
     launch = to_launch(request(Job("main", 2, [Process(["true"])]), deployment=LocalDir()))
     assert launch.when_busy == "fail"
     assert launch.jobs[0].on_failure == "continue"
@@ -160,7 +160,7 @@ def test_any_title_becomes_a_name(
     ],
 )
 def test_what_is_wrong_is_told(make: Callable[[], CreateLaunchRequest], problem: str) -> None:
-    """Each mistake has its own words, with the field as its author wrote it."""
+    """Each error has its own text, with the field as its author wrote it."""
     with pytest.raises(SpecError, match=problem):
         to_launch(make())
 
@@ -304,14 +304,14 @@ def test_a_launch_is_found_and_stopped_by_either_id(tmp_path: Path) -> None:
     ],
 )
 def test_a_launch_has_one_status(tmp_path: Path, states: tuple[str, ...], status: str) -> None:
-    """What runs goes before what waits, and a failure before a success."""
+    """Running jobs take precedence over waiting ones, and a failure over a success."""
     client = client_of(Submitter(*map(view, states)), tmp_path)
     found = client.get_launch_details("l-1").status
     assert clusterfudge.LaunchStatus.Name(found) == f"LAUNCH_STATUS_{status}"
 
 
 def test_a_workstation_is_refused_with_what_serves_in_its_place(tmp_path: Path) -> None:
-    """No attribute is missing: the words name the notebook."""
+    """The error names the notebook, and no attribute is missing."""
     with pytest.raises(SpecError, match="no workstations") as error:
         clusterfudge.Client(tmp_path.as_uri()).launch_workstation()
     assert "bastion notebook" in error.value.hint

@@ -1,4 +1,4 @@
-"""What a Slurm script becomes, and what it is told where it has no counterpart."""
+"""Slurm scripts as launches, and the errors for options without a counterpart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bundler.code import LocalDir
 
 
 def imported(*lines: str, shebang: str = "#!/bin/bash", body: str = "true\n") -> Imported:
-    """What a script of these options becomes."""
+    """Return the result of a script with these options."""
     header = "".join(f"#SBATCH {line}\n" for line in lines)
     return to_launch(
         f"{shebang}\n{header}{body}",
@@ -31,18 +31,18 @@ def imported(*lines: str, shebang: str = "#!/bin/bash", body: str = "true\n") ->
 
 
 def job_of(*lines: str, body: str = "true\n") -> Job:
-    """The one job of such a script."""
+    """Return the single job of such a script."""
     (job,) = imported(*lines, body=body).launch.jobs
     return job
 
 
 def asked(*lines: str) -> dict[str, int]:
-    """What one node of such a script asks for."""
+    """Return the requests of one node of such a script."""
     return dict(job_of(*lines).per_replica.items())
 
 
 def problems(*lines: str, shebang: str = "#!/bin/bash") -> list[str]:
-    """What is wrong with such a script."""
+    """Return the errors in such a script."""
     with pytest.raises(SpecError) as error:
         imported(*lines, shebang=shebang)
     return list(error.value.problems)
@@ -62,7 +62,7 @@ def problems(*lines: str, shebang: str = "#!/bin/bash") -> list[str]:
     ],
 )
 def test_a_node_is_a_replica(lines: tuple[str, ...], nodes: int, tasks: int) -> None:
-    """Nodes and tasks on each follow from whichever two are said; a later option outranks."""
+    """Any two of nodes, tasks and tasks per node determine the third; later options win."""
     job = job_of(*lines)
     assert (job.replicas, job.env["SLURM_NTASKS_PER_NODE"]) == (nodes, str(tasks))
 
@@ -87,7 +87,7 @@ def test_a_node_is_a_replica(lines: tuple[str, ...], nodes: int, tasks: int) -> 
     ],
 )
 def test_resources_are_asked_for_by_node(lines: tuple[str, ...], units: dict[str, int]) -> None:
-    """Whatever it is counted by there, here it is what one node needs."""
+    """Requests in any unit of Slurm become requests per node."""
     assert asked(*lines) == units
 
 
@@ -110,7 +110,7 @@ def test_times_are_read_as_slurm_reads_them(written: str, limit_s: float | None)
 
 
 def test_the_signal_comes_before_the_limit() -> None:
-    """The notice is given so early that with its grace the job ends at its limit."""
+    """The notice is early enough that, with its grace period, the job ends at its limit."""
     job = job_of("--time=1:00:00", "--signal=TERM@120")
     assert (job.max_runtime_s, job.grace_s) == (3480.0, 120.0)
     assert job_of("--signal=SIGTERM").grace_s == 60.0
@@ -119,7 +119,7 @@ def test_the_signal_comes_before_the_limit() -> None:
 
 
 def test_an_error_of_a_script_has_the_line_of_its_file() -> None:
-    """What is put before it, such as `srun`, does not count."""
+    """Inserted lines, such as `srun`, do not count."""
     (process,) = job_of("--time=1:00:00", body="nocommand\n").processes
     ran = subprocess.run(process.command, capture_output=True, text=True, check=False)
     assert ran.returncode == 127
@@ -127,7 +127,7 @@ def test_an_error_of_a_script_has_the_line_of_its_file() -> None:
 
 
 def test_names_places_and_order_are_mapped() -> None:
-    """Everything else that has a counterpart."""
+    """All other options with a counterpart are mapped."""
     found = imported(
         '--job-name="my run" --comment=why --account=research',
         "-p gpu --nodelist=a1,a2 --constraint=zone=b&disk=ssd --exclusive",
@@ -216,7 +216,7 @@ def test_a_script_is_told_its_lowest_and_highest_index_and_its_cpus() -> None:
 def test_what_has_no_counterpart_is_refused_with_its_line(
     lines: tuple[str, ...], problem: str
 ) -> None:
-    """Every mistake names the line, the option as it was written, and what to do."""
+    """Every error names the line, the option as it was written, and what to do."""
     (found,) = problems(*lines)
     assert problem in found
 
@@ -230,7 +230,7 @@ def test_refused_options_say_what_to_do(name: str) -> None:
 
 
 def test_what_is_not_to_be_requeued_does_not_resume() -> None:
-    """The last of the two options counts, as there."""
+    """The last of the two options counts, as in Slurm."""
     assert job_of().resume
     assert job_of("--requeue").resume
     assert not job_of("--requeue", "--no-requeue").resume
@@ -238,7 +238,7 @@ def test_what_is_not_to_be_requeued_does_not_resume() -> None:
 
 
 def test_mail_is_noted_with_what_is_there_instead() -> None:
-    """A script that asks for mail runs: no mail is sent, and the way to be told is named once."""
+    """The script runs: no mail is sent, and the alternative is named once."""
     (note,) = imported("--mail-type=END,FAIL", "--mail-user=ada@lab.org").notes
     assert note.startswith("line 2: --mail-type=END,FAIL: no mail is sent; use a webhook:")
     assert note.endswith("--notify=WEBHOOK --notify_on=ended")
@@ -247,7 +247,7 @@ def test_mail_is_noted_with_what_is_there_instead() -> None:
 
 
 def test_notes_are_in_the_order_of_the_script() -> None:
-    """Whatever reads an option, its note stands where its line does."""
+    """Every note is at the position of its line."""
     notes = imported("--output=a.out", "--error=a.err", "--mail-type=END").notes
     assert [each.partition(":")[0] for each in notes] == ["line 2", "line 3", "line 4"]
 
@@ -269,12 +269,12 @@ def test_all_problems_come_at_once() -> None:
 
 
 def test_short_names_are_long_names() -> None:
-    """Every letter stands for an option that is known."""
+    """Every letter is a known option."""
     assert set(SHORT.values()) <= set(TAKES)
 
 
 def test_what_sbatch_does_not_read_is_not_read() -> None:
-    """Comments are passed over; what stands below the first command is noted."""
+    """Comments are skipped; options below the first command are noted."""
     found = to_launch(
         "#!/bin/bash\n##SBATCH --qos=high\n# SBATCH --qos=high\n#SBATCH -n 2 # --qos=high\n"
         "\necho\n#SBATCH --qos=high\n"
@@ -286,7 +286,7 @@ def test_what_sbatch_does_not_read_is_not_read() -> None:
 
 
 def test_output_files_are_noted() -> None:
-    """What was printed is found elsewhere than the script says: that is told, and not refused."""
+    """Output is in another place than the script says: that is noted, not refused."""
     (note,) = imported("--output=logs/%j.out").notes
     assert note.startswith("line 2: --output=logs/%j.out: everything printed is kept in the bucket")
 
@@ -415,7 +415,7 @@ def test_a_script_is_told_the_step_of_its_indices() -> None:
 
 
 def test_a_variable_that_nobody_sets_is_noted() -> None:
-    """Once, where it is read first; what the script sets or does without is not."""
+    """It is noted once, at its first use, unless the script sets it or has a default."""
     body = (
         "SLURM_TMPDIR=/tmp; cd $SLURM_TMPDIR\n"
         "# $SLURM_JOB_QOS\n"

@@ -28,13 +28,13 @@ class Bucket:
         self.n = 0
 
     def end(self, at: float, **fields: object) -> Event:
-        """The event of the end of one attempt, the next of the log."""
+        """Return the event of the end of one attempt, the next of the log."""
         project = str(fields.pop("project", "blue"))
         job = str(fields.pop("job", f"train-{self.n}"))
         return self.told(at, ended(at, job, **fields), project=project, job=job)
 
     def told(self, at: float, record: HistoryRecord, *, project: str = "", job: str = "") -> Event:
-        """The next event of the log, with `record`."""
+        """Return the next event of the log, with `record`."""
         what = record.outcome if isinstance(record, EndedAttempt) else "shares"
         event = Event(n=self.n, at=at, job=job, project=project, what=what, record=record)
         self.n += 1
@@ -47,16 +47,16 @@ class Bucket:
         self.store.create(layout.events(events[0].n), lines)
 
     def rows(self) -> list[AttemptRow]:
-        """Every row, as a reader finds it now."""
+        """Return every row, as a reader finds it now."""
         return list(Record(self.store).attempts())
 
     def keys(self, prefix: str) -> list[str]:
-        """The keys below `prefix`."""
+        """Return the keys below `prefix`."""
         return [entry.key for entry in self.store.list(prefix, limit=10_000)]
 
 
 def ended(at: float, job: str, **fields: Any) -> EndedAttempt:
-    """The row of an attempt that held eight devices for a minute, unless `fields` say else."""
+    """Return the row of an attempt with eight devices for a minute, with changed `fields`."""
     row = EndedAttempt(
         user="ann",
         launch=job,

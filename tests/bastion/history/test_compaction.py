@@ -1,4 +1,4 @@
-"""Compaction: the record is the same before, between and after its steps, and killed at any."""
+"""Compaction: the record is the same before, during and after it, even if it is killed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def days(bucket: Bucket, number: int = 3, a_day: int = 6) -> list[Event]:
 
 
 def test_days_that_are_over_become_one_file_each() -> None:
-    """Each day that is over is one file a table; the day that goes on is below `recent`."""
+    """Each past day is one file per table; the current day is below `recent`."""
     bucket = Bucket()
     events = days(bucket)
     done = compact(bucket.store)
@@ -79,7 +79,7 @@ def test_a_row_reads_the_same_from_parquet_as_from_the_log() -> None:
 
 
 def test_a_segment_that_is_not_written_yet_is_waited_for() -> None:
-    """Its events are read from root, in their place, and no file is said to have them."""
+    """Its events are read from root, in order, and no file claims to have them."""
     bucket = Bucket()
     events = [bucket.end(T0 + i * 3600) for i in range(9)]
     held = Segment(first=3, events=tuple(events[3:6]))
@@ -100,7 +100,7 @@ def test_a_segment_that_is_not_written_yet_is_waited_for() -> None:
 
 
 def test_little_that_is_new_stays_in_the_log() -> None:
-    """Events that span less than an hour make no file, and are read all the same."""
+    """Events that span less than an hour make no file, but are still read."""
     bucket = Bucket()
     bucket.seal(bucket.end(T0), bucket.end(T0 + 3000))
     assert compact(bucket.store).files == ()
@@ -173,21 +173,21 @@ def check_killed(*, after: bool, every: int) -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_no_row_is_lost_or_doubled(after: bool) -> None:
-    """Killed before or after an operation of the store, the record is whole, and so it ends."""
+    """If it is killed before or after an operation of the store, the record stays complete."""
     check_killed(after=after, every=11)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_anywhere_no_row_is_lost_or_doubled(after: bool) -> None:
-    """The same at every operation of the store."""
+    """The same holds for every operation of the store."""
     check_killed(after=after, every=1)
 
 
 def test_the_property_catches_a_compaction_that_trusts_its_furthest_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A mutant: killed between two tables it goes on after the one, and the other has a hole."""
+    """A mutant: killed between two tables, it continues after one, and the other has a gap."""
     monkeypatch.setattr(compaction, "min", max, raising=False)
     with pytest.raises(AssertionError):
         check_killed(after=True, every=1)
@@ -225,7 +225,7 @@ def test_the_property_catches_a_reader_that_takes_every_file() -> None:
 
 
 def test_two_bastions_at_once_double_nothing() -> None:
-    """Two that compact side by side, each at another time, leave every row once."""
+    """Two concurrent compactions with different times leave every row once."""
     bucket = Bucket()
     days(bucket, number=1)
     compact(bucket.store)
@@ -263,7 +263,7 @@ def test_a_spoilt_record_is_set_aside_and_the_others_are_kept() -> None:
 
 
 def test_a_spoilt_file_is_made_again() -> None:
-    """A file of the last days that is no Parquet any more is set aside and made from the log."""
+    """A recent file that is no longer Parquet is set aside and created from the log."""
     bucket = Bucket()
     days(bucket, number=1)
     compact(bucket.store)
@@ -279,7 +279,7 @@ def test_a_spoilt_file_is_made_again() -> None:
 
 
 def test_a_foreign_object_at_the_key_of_a_file_is_replaced() -> None:
-    """What is no Parquet at the key of a file gives way; a file that is there stays."""
+    """An object that is not Parquet is replaced; an existing file stays."""
     store = MemoryStore(lambda: 0.0)
     store.create("history/x", b"")
     whole = b"PAR1" + b"x" * 20 + b"PAR1"
@@ -333,7 +333,7 @@ def test_recent_files_stay_for_readers_after_a_pause_of_days() -> None:
 
 
 def test_a_store_out_of_reach_ends_it() -> None:
-    """A store that fails ends a compaction with its error; the next one goes on."""
+    """A failing store ends a compaction with its error; the next one continues."""
 
     class Failing(Wrapped):
         def create(self, key: str, data: bytes) -> Written:
@@ -348,7 +348,7 @@ def test_a_store_out_of_reach_ends_it() -> None:
 
 
 def test_what_code_ran_is_in_the_record() -> None:
-    """A row names the bundle of its launch and the commit that it is based on."""
+    """A row names the bundle of its launch and the commit on which it is based."""
     bucket = Bucket()
     digest = "c" * 64
     spec = b'{"launch":{"code":{"kind":"bundle","digest":"%s"}},"origin":"o1"}' % digest.encode()
@@ -364,7 +364,7 @@ def test_what_code_ran_is_in_the_record() -> None:
 
 
 def test_it_is_no_conflict_that_another_wrote_the_same() -> None:
-    """A file that appears meanwhile counts as written."""
+    """A file that appears in the meantime counts as written."""
 
     class Overtaken(Wrapped):
         def create(self, key: str, data: bytes) -> Written:

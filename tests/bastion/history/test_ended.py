@@ -1,4 +1,4 @@
-"""Rows of attempts that ended: one for each, with the sums that a person computes by hand."""
+"""Rows of ended attempts: one each, with manually computed sums."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(rig: Rig, job: str, *codes: int, for_turns: int = 0) -> None:
 
 
 def test_an_attempt_that_ended_is_one_row() -> None:
-    """A job's attempt is one row, with what it held, for how long, and what that cost."""
+    """An attempt is one row, with what it held, for how long, and the cost."""
     rig = Rig(config=PRICED)
     job = rig.start("mine", h100=4)
     run(rig, job, for_turns=100)
@@ -63,7 +63,7 @@ def test_an_attempt_that_ended_is_one_row() -> None:
 
 @pytest.mark.parametrize(("price", "each"), [("price = 10.0", 10.0), ("", None)])
 def test_replicas_in_two_pools_cost_what_each_costs(price: str, each: float | None) -> None:
-    """Not all of them the price of the first; where one has none, the sum is not known."""
+    """Each replica has the price of its pool; without a price, the sum is unknown."""
     pool = '{}\nprovider = "fake"\nresources = {{ h100 = 8 }}\ncount = 1\n{}\n'
     first = pool.format("[pools.first]", price)
     rig = Rig(config=first + pool.format("[pools.second]", 'price = 80.0\nterms = "spot"'))
@@ -81,7 +81,7 @@ def test_replicas_in_two_pools_cost_what_each_costs(price: str, each: float | No
 
 
 def test_what_was_used_is_in_the_row_and_in_the_result() -> None:
-    """Two hosts' ends are one utilisation, of the attempt; a host without devices adds cores."""
+    """Two hosts' ends are one utilization of the attempt; a host without devices adds cores."""
     rig = Rig(config=PRICED)
     job = rig.start("mine", h100=8, replicas=2)
     for replica, used in enumerate((1.0, 0.5)):
@@ -130,7 +130,7 @@ def test_a_preempted_attempt_names_what_stopped_it() -> None:
 
 
 def test_each_replica_counts_until_its_own_end() -> None:
-    """A replica that ends early stops counting then, though its attempt goes on, and says when."""
+    """A replica that ends early stops counting then, though its attempt continues."""
     rig = Rig()
     job = rig.start("two", h100=2, replicas=2, on_failure="continue")
     rig.agent_of(job).end(job, 0, replica=0)
@@ -172,7 +172,7 @@ def test_a_job_that_ends_in_the_queue_is_a_row() -> None:
 
 
 def test_a_row_is_read_once_wherever_it_lies() -> None:
-    """Rows in root, in sealed segments and in both are read once, also across leaders."""
+    """Rows in root, in sealed segments and in both are read once, even across leaders."""
     rig = Rig()
     jobs = []
     for n in range(4):
@@ -188,7 +188,7 @@ def test_a_row_is_read_once_wherever_it_lies() -> None:
 
 
 def test_a_spoilt_line_is_named_and_the_others_are_read() -> None:
-    """A line that is no event is told with its place, and the rows after it are read."""
+    """A line that is no event is reported with its place, and the rows after it are read."""
     rig = Rig()
     job = rig.start("mine")
     run(rig, job)
@@ -206,7 +206,7 @@ def test_a_spoilt_line_is_named_and_the_others_are_read() -> None:
 
 
 def test_files_of_a_cloud_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a cloud holds is kept in the user's cache; a copy that was cut off is fetched again."""
+    """Files of a cloud are kept in the user's cache; an incomplete copy is fetched again."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     bucket = Bucket()
     bucket.seal(bucket.end(T0), bucket.end(T0 + DAY_S), bucket.end(T0 + DAY_S + 1))
@@ -251,7 +251,7 @@ def test_nothing_is_drawn_on_stdout(tmp_path: Path) -> None:
 
 
 def test_what_code_runs_and_ran_is_known_at_once() -> None:
-    """SQL reads the code of an attempt that runs, and of one that ended a moment ago."""
+    """SQL reads the code of a running attempt, and of one that has just ended."""
     rig = Rig()
     ended, running = rig.start("mine", h100=4), rig.start("other", h100=4)
     for job, digest in ((ended, b"d1"), (running, b"d2")):

@@ -1,4 +1,4 @@
-"""Prices: what the list says from when, for what part of a slice, and what admins say instead."""
+"""Prices: the list's dates, the part of a slice, and what admins set instead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ terms = "spot"
 
 
 def test_a_list_price_counts_from_its_day_on() -> None:
-    """A price has a first day, terms and a type; what is not in the list has none."""
+    """A price has a first day, terms and a type; anything else has none."""
     assert list_price("p5.48xlarge", "on_demand", NOW) == 55.04
     assert list_price("p5.48xlarge", "on_demand", BEFORE) is None
     assert list_price("p5.48xlarge", "spot", NOW) is None
@@ -36,7 +36,7 @@ def test_a_list_price_counts_from_its_day_on() -> None:
 
 
 def test_every_instance_type_of_amazon_has_a_price_but_one() -> None:
-    """What the catalog knows can be priced, but for what has no price on demand."""
+    """Known types can be priced, except those without an on-demand price."""
     sold = [row[0] for row in catalog._EC2]
     unpriced = [name for name in sold if list_price(name, "on_demand", NOW) is None]
     assert unpriced == ["p5e.48xlarge"], "which is sold by capacity blocks alone"
@@ -53,12 +53,12 @@ def test_every_instance_type_of_amazon_has_a_price_but_one() -> None:
     ],
 )
 def test_a_machine_of_a_slice_costs_its_chips(name: str, price: float) -> None:
-    """One host of a slice costs as many chips as it has, by any name of the type."""
+    """A host of a slice costs its number of chips, by any name of the type."""
     assert list_price(name, "on_demand", NOW) == pytest.approx(price)
 
 
 def test_an_admins_price_of_a_slice_is_of_all_its_hosts() -> None:
-    """A price in the configuration is of the whole type, by its terms."""
+    """A configured price covers the whole type, by its terms."""
     prices: dict[str, dict[Terms, float]] = {
         "v6e-16": {"spot": 20.0},
         "p5.48xlarge": {"on_demand": 50.0},
@@ -86,13 +86,13 @@ def test_a_pools_own_price_outranks_the_table() -> None:
     ],
 )
 def test_a_wrong_price_is_named(table: str, words: str) -> None:
-    """An unknown type, unknown terms and a number that is no price are problems of the file."""
+    """An unknown type, unknown terms and an invalid number are problems of the file."""
     with pytest.raises(SpecError, match=words):
         parse_config(f"{POOL}\n{table}\n")
 
 
 def test_a_row_has_the_price_of_its_pool_else_that_of_the_list() -> None:
-    """The cost of a row is its machine time at the first price that is known."""
+    """The cost of a row is its machine time at the first known price."""
     listed = ended(NOW, "j", instance_type="p5.48xlarge", terms="on_demand", machine_s=3600.0)
     row = attempt_row(Event(n=1, at=NOW, job="j", project="p", what="succeeded", record=listed))
     assert row is not None

@@ -1,4 +1,4 @@
-"""The files of the record as a program reads them that knows nothing of Bastion: Polars."""
+"""The files of the record, read by an independent program: Polars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.bastion.history.log import DAY_S, T0, Bucket
 
 
 def test_the_files_of_days_are_plain_parquet_in_hive_folders(tmp_path: Path) -> None:
-    """Every row of the days that are over is there once, with its day, its times and its types."""
+    """It finds every row of past days once, with its day, its times and its types."""
     bucket = Bucket()
     bucket.store = store = LocalStore(tmp_path, makes_root=True)  # type: ignore[assignment]
     for day in range(3):

@@ -1,4 +1,4 @@
-"""Values to JSON and back, and the words for what cannot be read."""
+"""Values to JSON and back, and the messages for unreadable records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OF = HostFact(project="p", job="j", attempt=1, nonce="n", replica=0, host=0)
 
 
 def launch() -> Launch:
-    """A launch that uses everything a user may write."""
+    """Return a launch that uses everything a user can write."""
     process = Process(
         ["python3", "train.py", "ü"],
         resources=Resources(h100=2, memory="64GiB"),
@@ -85,7 +85,7 @@ def launch() -> Launch:
     ids=lambda record: type(record).__name__,
 )
 def test_a_record_reads_as_it_was_written(record: object) -> None:
-    """Every record gives itself again."""
+    """Every record is read back equal."""
     assert decode(type(record), encode(record), key="k") == record
 
 
@@ -103,19 +103,19 @@ def test_a_key_of_a_launch_is_text() -> None:
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    """A path may hold any; the text that has them is shown."""
+    """A path may contain any bytes; the affected text is shown."""
     with pytest.raises(SpecError, match=r"^'a\\udcffb' is not UTF-8"):
         encode(Started(of=replace(OF, job="a\udcffb")))
 
 
 def test_defaults_are_left_out() -> None:
-    """What stands at its default is not written; schema and kind always are."""
+    """Defaults are not written; schema and kind always are."""
     assert plain(Started(of=OF)) == {"kind": "started", "of": plain(OF)}
     assert plain(Bell(facts=())) == {"schema": 1, "facts": []}
 
 
 def problem(data: bytes, kind: type = LaunchRequest) -> str:
-    """What is said of a record that cannot be read."""
+    """Return the message about an unreadable record."""
     with pytest.raises(RecordError) as caught:
         decode(kind, data, key="k")
     return caught.value.message
@@ -143,7 +143,7 @@ def problem(data: bytes, kind: type = LaunchRequest) -> str:
     ],
 )
 def test_a_problem_names_path_and_value(data: bytes, text: str) -> None:
-    """What cannot be read is told by the path of its field, what is wrong and what was found."""
+    """The error has the path of the field, what is wrong and what was found."""
     assert text in problem(data)
 
 
@@ -155,7 +155,7 @@ def test_every_problem_is_told() -> None:
 
 
 def test_only_problems_of_the_meant_alternative_are_told() -> None:
-    """Of a union the problems of the alternative that `kind` names are told, and no others."""
+    """Only the problems of the union's alternative that `kind` names are reported."""
     text = problem(b'{"schema":1,"facts":[{"kind":"claimed","of":{"project":"p"}}]}', Bell)
     assert "facts.0.claim: missing" in text
     assert "facts.0.of.job: missing" in text
@@ -165,7 +165,7 @@ def test_only_problems_of_the_meant_alternative_are_told() -> None:
 
 
 def test_an_unknown_alternative_is_said() -> None:
-    """A kind that is none is one problem, and says what was found."""
+    """An unknown kind is one problem, with what was found."""
     text = problem(b'{"schema":1,"facts":[{"kind":"sung"}]}', Bell)
     assert text == "k: facts.0.kind: unknown (found 'sung')"
 
@@ -228,26 +228,26 @@ def test_what_is_shown_is_not_guessed(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[" * 100_000, b"nul", b'"\\ud800"'])
 def test_no_bytes_are_an_exception_of_another_kind(data: bytes) -> None:
-    """Whatever bytes come, the error is a RecordError that names the key."""
+    """For any bytes, the error is a RecordError that names the key."""
     assert problem(data).startswith("k: ")
 
 
 def test_a_claim_is_typed() -> None:
-    """A fact of the wrong shape is refused, not bent into shape."""
+    """A fact of the wrong shape is refused, not converted."""
     text = problem(b'{"schema":1,"facts":[{"kind":"claimed","of":7,"claim":{"machine":1}}]}', Bell)
     assert "facts.0.of" in text
     assert Claimed.__name__ not in text
 
 
 def test_an_unknown_schema_is_refused_by_name() -> None:
-    """A record of another schema says which it is, and which are read."""
+    """The error names the record's schema, and the readable ones."""
     with pytest.raises(RecordError, match=r"^k: schema: 9 is not known, Bastion [\d.]+ reads 1"):
         decode(Answer, b'{"schema":9,"ulid":"u","verb":"v","accepted":true}', key="k")
 
 
 @pytest.mark.parametrize("count", [50, 5_000, 50_000])
 def test_of_many_mistakes_the_first_are_told(count: int) -> None:
-    """A record in which nothing is right is refused in a bounded text, however long it is."""
+    """A record in which everything is wrong is refused with a bounded message."""
     data = json.dumps({"schema": 1, "targets": [5] * count}).encode()
     with pytest.raises(RecordError) as caught:
         decode(JobsRequest, data, key="cancel")
@@ -256,7 +256,7 @@ def test_of_many_mistakes_the_first_are_told(count: int) -> None:
 
 
 def test_a_record_may_have_a_number_of_values() -> None:
-    """A record with more values than are allowed is refused before any of them is checked."""
+    """A record with too many values is refused before any of them is checked."""
     data = json.dumps({"schema": 1, "targets": ["x"] * 100}).encode()
     assert decode(JobsRequest, data, key="cancel", most_values=102)
     with pytest.raises(RecordError, match="more than 101 values"):

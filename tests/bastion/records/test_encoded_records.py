@@ -1,4 +1,4 @@
-"""Carried bytes are those that would be made from nothing, whatever came and went before."""
+"""Cached bytes equal those made from scratch, whatever came and went before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LISTS = st.lists(st.sampled_from(RUNS)).map(tuple)
 
 @given(st.lists(MAPS, max_size=6))
 def test_a_carried_map_is_the_bytes_of_one_made_from_nothing(maps: list[dict[str, Runs]]) -> None:
-    """Also in their order, which the next leader reads."""
+    """This includes their order, which the next leader reads."""
     carried = EncodedMap()
     for records in maps:
         assert carried.of(records) == EncodedMap().of(records)
@@ -26,14 +26,14 @@ def test_a_carried_map_is_the_bytes_of_one_made_from_nothing(maps: list[dict[str
 def test_a_carried_list_is_the_bytes_of_one_made_from_nothing(
     lists: list[tuple[Runs, ...]],
 ) -> None:
-    """Whether more was added, all was sealed, or the beginning went."""
+    """More was added, all was sealed, or the beginning was removed."""
     carried = EncodedList()
     for records in lists:
         assert carried.of(records) == EncodedList().of(records)
 
 
 def test_a_record_without_an_encoding_leaves_the_others() -> None:
-    """What raises once does not make the next commit another one."""
+    """One error does not change the next commit."""
     carried = EncodedMap()
     carried.of({"a": RUNS[0], "b": RUNS[1]})
     with pytest.raises(Exception, match=r"."):

@@ -21,19 +21,19 @@ class Box:
         self.made = 0
 
     def ask(self, user: str, times: int = 1, *, project: str = "p") -> None:
-        """So many requests of a user."""
+        """Put that many requests of a user."""
         for _ in range(times):
             self.made += 1
             name = ulid.make(self.clock.wall(), self.made.to_bytes(10, "big"))
             self.store.create(layout.request(project, user, name, "launch"), b"{}")
 
     def ring(self, machine: str, times: int = 1) -> None:
-        """So many bells of a machine."""
+        """Put that many bells of a machine."""
         for number in range(times):
             self.store.create(layout.bell(machine, 1, number), b"{}")
 
     def absorb(self, inbox: Inbox) -> None:
-        """Delete what was taken."""
+        """Delete what was read."""
         taken = [each.entry for each in inbox.requests]
         taken += [each.entry for each in inbox.bells]
         taken += [each.entry for each in inbox.misplaced]
@@ -72,7 +72,7 @@ def test_requests_come_in_the_stores_order() -> None:
 
 
 def test_a_users_flood_hides_no_other_user() -> None:
-    """However much one user asks, the others and all machines are heard in the same turn."""
+    """However many requests one user sends, the others and all machines are read in the turn."""
     box = Box()
     box.ask("flood", 3000)
     box.ask("zoe", 1)
@@ -84,7 +84,7 @@ def test_a_users_flood_hides_no_other_user() -> None:
 
 
 def test_a_machines_flood_hides_no_other_machine() -> None:
-    """However often one machine rings, the other machines and all users are heard."""
+    """However often one machine rings, the other machines and all users are read."""
     box = Box()
     box.ring("a-flood", 2500)
     box.ring("z", 1)
@@ -97,7 +97,7 @@ def test_a_machines_flood_hides_no_other_machine() -> None:
 
 
 def test_many_floods_hide_no_user_for_long() -> None:
-    """When more users flood than one turn can take, the next turn goes on behind them."""
+    """If more users flood than one turn can read, the next turn continues behind them."""
     box = Box()
     flooders = PER_TURN // PER_OWNER + 2
     for n in range(flooders):
@@ -115,7 +115,7 @@ def test_many_floods_hide_no_user_for_long() -> None:
 
 
 def test_everything_is_taken_in_the_end() -> None:
-    """Turn after turn, whatever the mixture, the inbox is emptied."""
+    """Turn after turn, for any mixture, the inbox is emptied."""
     box = Box()
     box.ask("a", 700)
     box.ask("a.b", 450)
@@ -142,7 +142,7 @@ def test_everything_is_taken_in_the_end() -> None:
     ],
 )
 def test_what_has_no_name_is_misplaced(key: str) -> None:
-    """An object whose name is no request's and no bell's comes back as such."""
+    """An object with neither a request's nor a bell's name is returned as misplaced."""
     box = Box()
     box.store.create(key, b"")
     (misplaced,) = box.look.once().misplaced
@@ -151,7 +151,7 @@ def test_what_has_no_name_is_misplaced(key: str) -> None:
 
 
 def test_what_is_too_large_is_marked() -> None:
-    """A request above the limit says so, to be answered; a bell above it is misplaced."""
+    """A request above the limit is marked, to be answered; a bell above it is misplaced."""
     box = Box()
     name = ulid.make(box.clock.wall(), bytes(10))
     big = bytes(MAX_BYTES + 1)

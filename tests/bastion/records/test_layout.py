@@ -1,4 +1,4 @@
-"""Keys: what was written is parsed, what sorts as text sorts as numbers."""
+"""Keys: what was written is parsed, and text order equals number order."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_numbers_sort_as_numbers(numbers: list[int]) -> None:
 def test_a_log_segment_names_its_stream(
     project: str, job: str, attempt: int, replica: int, host: int, process: int
 ) -> None:
-    """The stream of a segment is read from its key, and nothing else is one."""
+    """The stream of a segment is read from its key, and nothing else is a segment."""
     prefix = layout.log(project, job, attempt, replica=replica, host=host, process=process)
     assert prefix.startswith(layout.job_logs(project, job))
     found = layout.parse_log(f"{prefix}{layout.padded(7)}.log")
@@ -64,7 +64,7 @@ def test_a_log_segment_names_its_stream(
 
 @given(st.text(alphabet="ab/é", min_size=1, max_size=900))
 def test_anything_can_be_set_aside(key: str) -> None:
-    """However long the name of a poison object is, its place aside is a key of its own."""
+    """However long the name of a bad object is, its key aside is unique."""
     place = layout.aside(key)
     assert is_key(place)
     assert place.count("/") == 2
@@ -79,7 +79,7 @@ def test_after_is_behind_everything_of_a_folder() -> None:
 
 
 def test_what_an_agent_writes_lies_below_its_pool() -> None:
-    """Registers, lives and bells of a machine share the folder of its pool; what it obeys none."""
+    """A machine's registers, lives and bells are in its pool's folder; its instructions are not."""
     for machine, pool in (("gpu-1-0", "gpu"), ("gpu-1-2-0", "gpu-1"), ("gpu-1-0-h3", "gpu")):
         where: Any = {"replica": 0, "host": 2, "machine": machine}
         assert layout.claim("p", "j", 1, "n", **where).startswith(f"run/{pool}/p/")
@@ -90,7 +90,7 @@ def test_what_an_agent_writes_lies_below_its_pool() -> None:
 
 
 def test_a_name_below_anothers_pool_is_nothing() -> None:
-    """A bell, a life and instructions count only below the pool that the machine is named for."""
+    """Bells, lives and instructions only count below the pool in the machine's name."""
     assert layout.parse_bell("inbox/_bell/blue/red-1-0/000001-000000000001.json") is None
     assert layout.parse_life("machines/blue/red-1-0/life/000001") is None
     assert layout.parse_instructions("instructions/blue/red-1-0/1/000000000001.json") is None
@@ -98,7 +98,7 @@ def test_a_name_below_anothers_pool_is_nothing() -> None:
 
 @pytest.mark.parametrize("digits", ["9" * 16, "9" * 5000, "٣"])
 def test_absurd_numbers_are_no_numbers_of_ours(digits: str) -> None:
-    """A key with more digits than Python reads, or with digits of another script, is no key."""
+    """A key with too many digits, or digits of another script, is no key."""
     n, attempt = digits, f"a{digits}-n"
     assert layout.parse_bell(f"inbox/_bell/gpu/gpu-1-0/{n}-000000000001.json") is None
     assert layout.parse_bell(f"inbox/_bell/gpu/gpu-1-0/000001-{n}.json") is None
@@ -117,7 +117,7 @@ def test_absurd_numbers_are_no_numbers_of_ours(digits: str) -> None:
 
 @given(st.floats(0, 1e11), st.binary(min_size=10, max_size=10))
 def test_a_ulid_knows_its_time(seconds: float, random: bytes) -> None:
-    """A ULID says when it was made, to the millisecond, and sorts by it."""
+    """A ULID contains its time, to the millisecond, and sorts by it."""
     made = ulid.make(seconds, random)
     assert ulid.is_ulid(made)
     assert ulid.seconds_of(made) == pytest.approx(seconds, abs=0.002)
@@ -134,7 +134,7 @@ def test_what_is_no_ulid(text: str) -> None:
 def test_every_name_that_is_read_back_is_as_it_was_written(
     project: str, job: str, attempt: int, replica: int, host: int, number: int
 ) -> None:
-    """Each parser reads what its writer wrote, and none takes another's keys for its own."""
+    """Each parser reads what its writer wrote, and accepts no other keys."""
     register = layout.RegisterName(
         project=project, job=job, attempt=attempt, nonce="n1", replica=replica, host=host, kind="",
         pool="gpu",
@@ -163,7 +163,7 @@ def test_every_name_that_is_read_back_is_as_it_was_written(
 
 
 def test_a_bastion_may_be_called_like_a_project() -> None:
-    """Neither part of a bastion's own log lies where a project's logs would, nor in the other."""
+    """A bastion's own log and a project's logs are never in the same place."""
     logs = layout.job_logs("research", "j-1")
     tail, segments = layout.bastion_log("research"), layout.bastion_log_segments("research")
     assert not logs.startswith((f"{tail}/", segments))

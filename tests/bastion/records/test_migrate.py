@@ -1,4 +1,4 @@
-"""Schemas: older records are brought up step by step, newer ones are refused in plain words."""
+"""Older schemas are migrated step by step; newer ones are refused in plain words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMA = Schema(
 
 
 def test_an_older_root_is_brought_up_step_by_step() -> None:
-    """A root two schemas old is read as today's, each step seeing what the one before made."""
+    """A root two schemas old is read as the current one, one step after the other."""
     old = {"schema": 2, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
     assert decode_root(json.dumps(old).encode(), schema=SCHEMA) == Root(
         epoch=3, seq=9, now=5.0, write_id="w"
@@ -48,7 +48,7 @@ def test_an_older_root_is_brought_up_step_by_step() -> None:
 
 
 def test_the_next_commit_writes_todays_schema() -> None:
-    """What was migrated is written as today's, and reads without a step."""
+    """Migrated records are written in the current schema, and need no further step."""
     old = {"schema": 2, "epoch": 3, "commits": 9, "now": 5.0, "write_id": "w"}
     root = decode_root(json.dumps(old).encode(), schema=SCHEMA)
     clock = VirtualClock()
@@ -57,7 +57,7 @@ def test_the_next_commit_writes_todays_schema() -> None:
 
 
 def test_a_newer_schema_is_refused_with_what_to_do() -> None:
-    """Both schemas are named, and the way out is to run the newer version."""
+    """The error has both schemas, and says to run the newer version."""
     with pytest.raises(RecordError, match=r"^state/root.json: is of schema 5, and Bastion") as told:
         decode_root(b'{"schema":5,"what":"nobody knows"}')
     assert str(told.value).endswith("knows schemas up to 4")
@@ -65,26 +65,26 @@ def test_a_newer_schema_is_refused_with_what_to_do() -> None:
 
 
 def test_a_schema_below_the_first_step_is_refused() -> None:
-    """What nothing leads up from is told with the oldest schema that can be read."""
+    """If no step applies, the error names the oldest readable schema."""
     with pytest.raises(RecordError, match="knows schemas from 1 to 4"):
         SCHEMA.current_bytes(b'{"x": 1, "schema": -2}', key="state/root.json")
 
 
 def test_the_steps_of_today_have_no_gap() -> None:
-    """From the oldest step on, every schema has one that leads to the next."""
+    """From the oldest on, every schema has a step to the next."""
     schema = migrate.ROOT
     oldest = min(schema.steps, default=schema.current)
     assert sorted(schema.steps) == list(range(oldest, schema.current))
 
 
 def first_schema(**more: object) -> bytes:
-    """A root as the first schema had it."""
+    """Return a root in the first schema."""
     old = {"schema": 1, "epoch": 3, "seq": 9, "now": 5.0, "write_id": "w", **more}
     return json.dumps(old).encode()
 
 
 def test_a_root_of_the_first_schema_without_machines_is_gone_on_with() -> None:
-    """What waits there waits on: only machines have names in the bucket that changed."""
+    """Waiting jobs keep waiting: only machines have names in the bucket that changed."""
     waiting = plain(
         JobRecord(
             id="j-1", project="p", user="u", launch="j-1", ulid="U", submitted_at=1.0,
@@ -96,13 +96,13 @@ def test_a_root_of_the_first_schema_without_machines_is_gone_on_with() -> None:
 
 
 def test_a_root_of_the_second_schema_has_no_name_yet() -> None:
-    """What a root without the bucket's own name holds is read as it stands; it has no name."""
+    """A root without the bucket's own name is read as it is, without a name."""
     root = decode_root(b'{"schema":2,"epoch":3,"seq":9,"now":5.0,"write_id":"w"}')
     assert (root.schema, root.seq, root.bucket) == (4, 9, "")
 
 
 def test_machines_of_the_first_schema_are_never_taken_for_silent() -> None:
-    """A root that has some is refused, and how to end them with the older version is told."""
+    """Such a root is refused, with how to end the machines with the older version."""
     machine = plain(Machine(name="gpu-1-0", pool="gpu"))
     job = {"id": "j-1", "attempt": {"number": 1}}
     for more in ({"machines": {"gpu-1-0": machine}}, {"jobs": {"j-1": job}}):
@@ -129,5 +129,5 @@ def test_a_damaged_older_root_is_a_record_that_cannot_be_read(data: bytes) -> No
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"schema":"1"}', b'{"schema":true}'])
 def test_what_names_no_schema_is_left_to_the_reader(data: bytes) -> None:
-    """Bytes without a schema pass untouched: what is wrong with them is told by field."""
+    """Bytes without a schema are unchanged: their problems are reported by field."""
     assert SCHEMA.current_bytes(data, key="k") == data

@@ -1,4 +1,4 @@
-"""A launch that names a place which is nowhere is told so when it is submitted."""
+"""A launch with an unknown place is refused at submission."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MACHINES = tuple(
 
 
 def problems(where: Where, machines: tuple[Machine, ...] = MACHINES) -> list[str]:
-    """Of a launch that may run there."""
+    """Return problems of a launch with this placement."""
     return list(unknown_names(where, POOLS, machines))
 
 
@@ -48,12 +48,12 @@ def problems(where: Where, machines: tuple[Machine, ...] = MACHINES) -> list[str
     ],
 )
 def test_what_is_there_is_known(asked: Mapping[str, object]) -> None:
-    """By the name of a machine or of its host; whether images can run may change any time."""
+    """Machines and hosts are known by name; support of images may change any time."""
     assert problems(Where(**asked)) == []  # type: ignore[arg-type]
 
 
 def test_what_is_nowhere_is_told_with_the_nearest() -> None:
-    """Every name at once, with what there is."""
+    """All unknown names are reported together, with the existing ones."""
     where = Where(
         pool="gpuu",
         cluster="primry",
@@ -74,21 +74,21 @@ def test_what_is_nowhere_is_told_with_the_nearest() -> None:
 
 
 def test_machines_of_one_host_are_told_by_their_own_names() -> None:
-    """The host's name would not tell them apart."""
+    """The host's name would not distinguish them."""
     two = tuple(replace(each, hostname="node") for each in MACHINES[:2])
     (problem,) = problems(Where(hostnames=["nod9"]), two)
     assert problem.endswith("there are gpu-1-0 (rack=r0), gpu-1-1 (rack=r1)")
 
 
 def test_a_machine_that_still_comes_may_bring_it() -> None:
-    """Hosts and labels are what agents say of themselves; pools are in the admin's file."""
+    """Agents report hosts and labels; pools are in the admin's file."""
     coming = (*MACHINES, Machine(name="gpu-2-0", pool="gpu"))
     assert problems(Where(hostnames=["node99"], labels={"rack": "r9"}), coming) == []
     assert len(problems(Where(pool="gpuu"), coming)) == 1
 
 
 def test_the_launch_is_refused() -> None:
-    """It would wait for ever."""
+    """It would wait forever."""
     rig = Rig(config=CONFIG + 'labels = { cluster = "primary" }\n')
     rig.start("first", h100=1)
     job = Job(processes=(Process(["true"]),))

@@ -1,4 +1,4 @@
-"""Write-once registers: one winner, and no writer is told wrong."""
+"""Write-once registers: one winner, and no writer gets a wrong answer."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ FAULTS = st.lists(st.sampled_from([None, Fault.BEFORE, Fault.AFTER]), max_size=6
 
 
 def store() -> MemoryStore:
-    """An empty store."""
+    """Return an empty store."""
     return MemoryStore(VirtualClock().wall)
 
 
 def mine(name: str = "mine") -> ClaimRegister:
-    """A claim of this writer."""
+    """Return a claim of this writer."""
     return ClaimRegister(write_id=name, claim=Claim(machine=name, life=1))
 
 
 def spoilt(inner: MemoryStore, faults: list[Fault | None]) -> FaultyStore:
-    """`inner`, whose next operations meet `faults`."""
+    """Return `inner`, whose next operations meet `faults`."""
     left = list(faults)
     return FaultyStore(inner, lambda *_: left.pop(0) if left else None)
 
 
 def test_the_first_wins_for_ever() -> None:
-    """The first record stands; later writers, and the first again, are told whose it is."""
+    """The first record stays; later writers, and the first again, are told whose it is."""
     bucket = store()
     assert win(bucket, KEY, mine()) == Won(record=mine())
     assert win(bucket, KEY, mine("other")) == Lost(record=mine())
@@ -44,14 +44,14 @@ def test_the_first_wins_for_ever() -> None:
 
 
 def test_a_register_that_does_not_stand_is_none() -> None:
-    """A register that does not stand is None, not an error."""
+    """A register that does not exist is None, not an error."""
     assert look(store(), KEY, ClaimRegister) is None
 
 
 @settings(max_examples=200)
 @given(FAULTS, st.booleans())
 def test_win_is_never_wrong(faults: list[Fault | None], rival_first: bool) -> None:
-    """Under any faults `Won` means that our record stands, `Lost` that another's does."""
+    """Under any faults, `Won` means that our record exists, `Lost` that another's does."""
     bucket = store()
     if rival_first:
         win(bucket, KEY, mine("rival"))
@@ -93,14 +93,14 @@ def test_of_two_writers_exactly_one_wins(
 
 
 def test_in_doubt_is_said() -> None:
-    """A write whose fate is unknown is an error that says so, not a loss."""
+    """A write with an unknown result is an error that says so, not a loss."""
     bucket = spoilt(store(), [Fault.BEFORE, None])
     with pytest.raises(StoreError, match="in doubt whether it was written"):
         win(bucket, KEY, mine())
 
 
 def test_a_register_of_nonsense_is_an_error() -> None:
-    """What stands and cannot be understood is neither won nor lost."""
+    """An existing record that cannot be understood is neither won nor lost."""
     bucket = store()
     bucket.create(KEY, b"nonsense")
     with pytest.raises(RecordError, match=KEY):
@@ -110,7 +110,7 @@ def test_a_register_of_nonsense_is_an_error() -> None:
 
 
 def test_same_bytes_are_no_conflict() -> None:
-    """What is a function of committed state may be written twice, but not otherwise."""
+    """A function of committed state may be written twice, but not with other bytes."""
     bucket = store()
     assert create_same(bucket, "a", b"x") is not None
     assert create_same(bucket, "a", b"x") is None
@@ -121,7 +121,7 @@ def test_same_bytes_are_no_conflict() -> None:
 @settings(max_examples=100)
 @given(FAULTS)
 def test_create_same_ends_with_the_bytes(faults: list[Fault | None]) -> None:
-    """Tried until it returns, the object stands with our bytes."""
+    """When it returns, the object has our bytes."""
     bucket = store()
     spoilt_bucket = spoilt(bucket, faults)
     for _ in range(10):

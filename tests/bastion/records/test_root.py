@@ -1,4 +1,4 @@
-"""root.json: what is written is read, and a commit is what it says it was."""
+"""root.json: what is written is read, and a commit does what it reports."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ CLOCK = VirtualClock()
 
 
 def root(seq: int = 1, write_id: str = "w", **more: Any) -> Root:
-    """A small root."""
+    """Return a small root."""
     return Root(epoch=1, seq=seq, now=1.5, write_id=write_id, **more)
 
 
 def full() -> Root:
-    """A root that holds one of everything."""
+    """Return a root with one of everything."""
     jobs = {phase.value: make() for phase, make in job_records.RECORDS.items()}
     start = Start(
         project="blue",
@@ -100,7 +100,7 @@ def full() -> Root:
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_root_reads_as_it_was_written(compress: bool) -> None:
-    """Whatever root holds, its bytes give the same root again, gzipped or not."""
+    """Its bytes give the same root again, gzipped or not."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK, compress=compress)
     data = writer.encoded(full())
     assert decode_root(data) == full()
@@ -209,7 +209,7 @@ def test_a_job_of_a_gang_that_root_does_not_name_is_an_error() -> None:
 
 
 def test_unchanged_records_are_not_encoded_again() -> None:
-    """The bytes of a job that did not change are remembered; of one that did they are new."""
+    """The bytes of an unchanged job are cached; those of a changed one are new."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     jobs = {"a": job_records.queued(), "b": job_records.running()}
     first = writer.encoded(root(jobs=jobs))
@@ -219,7 +219,7 @@ def test_unchanged_records_are_not_encoded_again() -> None:
 
 
 class Read(UserDict[str, JobRecord]):
-    """Jobs that count how often all of them were gone through."""
+    """Jobs that count how often all of them were iterated over."""
 
     times = 0
 
@@ -229,7 +229,7 @@ class Read(UserDict[str, JobRecord]):
 
 
 def test_a_commit_that_only_renews_the_lease_goes_through_no_jobs() -> None:
-    """Ten thousand queued jobs cost an idle bastion nothing a second, whatever else it commits."""
+    """Ten thousand queued jobs cost an idle bastion nothing, whatever else it commits."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     jobs = Read({"a": job_records.queued(), "b": job_records.running()})
     made = [decode_root(writer.encoded(root(jobs=jobs, seq=7)))]
@@ -255,13 +255,13 @@ def test_a_commit_that_only_renews_the_lease_goes_through_no_jobs() -> None:
     ],
 )
 def test_a_root_that_is_none_is_an_error(data: bytes, problem: str) -> None:
-    """Bytes that are no root of this schema are refused with key and path, never guessed at."""
+    """Bytes that are no root of this schema are refused with key and path, never guessed."""
     with pytest.raises(RecordError, match=f"^state/root.json: .*({problem})"):
         decode_root(data)
 
 
 def test_reading_an_unchanged_root_costs_no_bytes() -> None:
-    """`read` with the version at hand is None until a commit."""
+    """`read` with the current version is None until a commit."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     with pytest.raises(NotFoundError):
         writer.read()
@@ -273,7 +273,7 @@ def test_reading_an_unchanged_root_costs_no_bytes() -> None:
 
 
 def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root() -> None:
-    """Which of both it is, root says: it has moved, or it has not."""
+    """Root decides which of both it is: it has changed, or it has not."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     held = writer.commit(root(), over=None)
     old = writer.overtaken(held, by="gpu-9-0")
@@ -285,7 +285,7 @@ def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root()
 
 @pytest.mark.parametrize("data", [b"", b"[", b"{}", b"\xca" * 1_000_000, b"\x1f\x8bx"])
 def test_a_root_that_was_damaged_is_told_in_a_line_with_the_way_back(data: bytes) -> None:
-    """To a leader that holds it, and to the next bastion: never its bytes, which may be many."""
+    """Its leader and the next bastion get one line, without its bytes, which may be many."""
     store = MemoryStore(CLOCK.wall)
     writer = RootWriter(store, CLOCK)
     held = writer.commit(root(), over=None)
@@ -299,7 +299,7 @@ def test_a_root_that_was_damaged_is_told_in_a_line_with_the_way_back(data: bytes
 
 
 def test_two_founders_make_one_root() -> None:
-    """Of two writers that found a root one is told that the other was faster."""
+    """Of two writers that create a root, one learns that the other was faster."""
     store = MemoryStore(CLOCK.wall)
     RootWriter(store, CLOCK).commit(root(write_id="a"), over=None)
     with pytest.raises(FencedError):
@@ -310,7 +310,7 @@ def test_two_founders_make_one_root() -> None:
 
 
 def test_a_refusal_of_the_store_is_passed_on() -> None:
-    """A refusal is passed on, and root is as it was."""
+    """A refusal is raised, and root is unchanged."""
 
     class Full(MemoryStore):
         def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
@@ -335,7 +335,7 @@ class Contended:
         self.is_on = False
 
     def view(self) -> FaultyStore:
-        """The store as the writer sees it."""
+        """Return the store as the writer sees it."""
         return FaultyStore(self.inner, self.fault)
 
     def fault(self, operation: str, key: str) -> Fault | None:
@@ -393,7 +393,7 @@ def test_a_commit_is_what_it_says_it_was(faults: list[Fault | None], rival_at: i
 
 
 def test_a_late_landing_of_our_own_is_found() -> None:
-    """A write that lands after it was given up for lost is known as ours by its write id."""
+    """A write that lands after it was given up is recognized by its write id."""
     store = MemoryStore(CLOCK.wall)
     writes: list[tuple[bytes, Version]] = []
 
@@ -429,7 +429,7 @@ def test_in_doubt_the_bytes_are_sent_again_slowly() -> None:
 
 
 def test_a_store_that_asks_to_be_left_alone_is() -> None:
-    """Between two tries passes at least what the store asked for, reads included."""
+    """Between two tries, at least the requested pause passes, reads included."""
     clock = VirtualClock()
 
     class Busy(MemoryStore):
@@ -458,7 +458,7 @@ def test_a_store_that_asks_to_be_left_alone_is() -> None:
 
 
 def test_root_can_be_read_with_cat() -> None:
-    """On a folder root is JSON text with a job and a machine a line."""
+    """In a folder, root is JSON text with one job or machine per line."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     text = writer.encoded(full()).decode()
     assert json.loads(text)["schema"] == 4
@@ -466,7 +466,7 @@ def test_root_can_be_read_with_cat() -> None:
 
 
 class Misnaming(MemoryStore):
-    """A store that tells the wrong version of its first write."""
+    """A store that reports a wrong version of its first write."""
 
     is_first = True
 
@@ -478,7 +478,7 @@ class Misnaming(MemoryStore):
 
 
 def test_a_version_told_wrongly_fences_no_leader() -> None:
-    """The commit before is known by its write id: it is replaced whatever its version is."""
+    """The previous commit is recognized by its write id and replaced, whatever its version."""
     clock = VirtualClock()
     writer = RootWriter(Misnaming(clock.wall), clock)
     held = writer.commit(root(), over=None)
@@ -489,7 +489,7 @@ def test_a_version_told_wrongly_fences_no_leader() -> None:
 
 
 def test_another_commit_of_our_epoch_is_told_as_such() -> None:
-    """Where the epoch is ours and the commit is not, no other epoch is made up."""
+    """If the epoch is ours and the commit is not, no other epoch is invented."""
     store = MemoryStore(CLOCK.wall)
     writer = RootWriter(store, CLOCK)
     held = writer.commit(root(), over=None)
@@ -500,7 +500,7 @@ def test_another_commit_of_our_epoch_is_told_as_such() -> None:
 
 @pytest.mark.parametrize("broken", ["swap", "read"])
 def test_a_commit_in_doubt_is_given_up_when_the_time_is_up(broken: str) -> None:
-    """Neither writing nor reading back goes on once the time is up, and the doubt is told."""
+    """Writing and reading back stop when the time is up, and the doubt is reported."""
     clock = VirtualClock()
     until = clock.monotonic() + 7
     faulty = FaultyStore(
@@ -515,7 +515,7 @@ def test_a_commit_in_doubt_is_given_up_when_the_time_is_up(broken: str) -> None:
 
 
 def test_a_store_cannot_ask_for_more_time_than_the_lease_has() -> None:
-    """However long a store wants to be left alone, a lease has to be renewed before."""
+    """Whatever pause a store requests, a lease must be renewed before."""
     clock = VirtualClock()
 
     class Resting(MemoryStore):

@@ -1,4 +1,4 @@
-"""Jobs that wait for others, once it is known how those ended."""
+"""Jobs that wait for others, once the others' outcomes are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHAIN = 1_000
 
 
 def test_a_long_chain_is_settled_at_once() -> None:
-    """A thousand jobs, each waiting for the one before it, end by the first in one pass."""
+    """A thousand jobs in a chain end because of the first in one pass."""
     waits = [(f"j-{n}", Dependency(on=f"j-{n - 1}")) for n in range(1, CHAIN)]
     jobs = {name: replace(queued(after=(on,)), id=name, launch=name) for name, on in waits}
     bad = Outcome(kind=OutcomeKind.FAILED, text="exited with code 1", code=1)

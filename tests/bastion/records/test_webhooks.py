@@ -1,4 +1,4 @@
-"""Webhooks in `config/bastion.toml`: what is wrong is told, and no URL with it."""
+"""Webhooks in `config/bastion.toml`: errors are reported without any URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECRET = "https://hooks.slack.com/services/verysecret"
 
 
 def test_tables_as_they_are_written() -> None:
-    """A URL or the file that holds it, a kind, and what users may do themselves."""
+    """A table has a URL or the file that contains it, a kind, and what users may do."""
     made = parse_config(
         f"""
         [webhooks.team]
@@ -56,7 +56,7 @@ def test_tables_as_they_are_written() -> None:
     ],
 )
 def test_what_is_wrong_is_told_without_the_url(text: str, problem: str) -> None:
-    """Problems are shown in the status and the log, where secrets have no place."""
+    """Problems are shown in the status and the log, which must not contain secrets."""
     with pytest.raises(SpecError) as caught:
         parse_config(text)
     told = "; ".join(caught.value.problems)
@@ -95,11 +95,11 @@ def test_what_is_wrong_is_told_without_the_url(text: str, problem: str) -> None:
     ],
 )
 def test_addresses_of_our_own_networks_are_near(address: str) -> None:
-    """This machine, its link, private networks, and whatever hides one of them."""
+    """This machine, its link, private networks, and notations that hide one of them."""
     assert is_near(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "a.b"])
 def test_addresses_of_the_world_are_not(address: str) -> None:
-    """Public addresses may be spoken to; a name is none."""
+    """Public addresses are allowed; a name is no address."""
     assert not is_near(address)

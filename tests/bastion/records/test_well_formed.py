@@ -1,4 +1,4 @@
-"""Records read without the validator are what the validator reads; the rest is left to it."""
+"""Records read without the validator equal those that it reads; it gets the rest."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ RECORDS = (
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_a_good_record_is_read_without_the_validator(record: Any) -> None:
-    """It is the same value, down to the types of what it holds."""
+    """It is the same value, including the types of its contents."""
     found = well_formed(type(record), encode(record))
     assert found is not UNEXPECTED
     assert repr(found) == repr(decode(type(record), encode(record), key="k")) == repr(record)
@@ -104,7 +104,7 @@ ODD: tuple[Any, ...] = (
 
 @given(st.sampled_from(RECORDS), st.integers(0, 2**32))
 def test_what_is_read_is_what_the_validator_reads(record: Any, seed: int) -> None:
-    """A record that was changed anywhere is read as the validator does, or left to it."""
+    """A record with any change is read as by the validator, or left to it."""
     drawn = random.Random(seed)
     body = json.loads(encode(record))
     for _ in range(drawn.randint(1, 2)):
@@ -152,12 +152,12 @@ def _change(body: Any, drawn: random.Random) -> None:
     ],
 )
 def test_what_is_unexpected_is_left_to_the_validator(data: bytes) -> None:
-    """It alone judges, and tells what is wrong."""
+    """Only it judges, and reports what is wrong."""
     assert well_formed(Answer, data) is UNEXPECTED
 
 
 def test_the_words_for_a_bad_record_are_the_validators() -> None:
-    """A program that has not imported the validator tells a bad record as any other does."""
+    """Programs that have not imported the validator report bad records identically."""
     program = (
         "import sys; from bastion.records.coding.codec import decode;"
         "from bastion.records.requests.answer import Answer;"
@@ -180,7 +180,7 @@ def test_a_value_that_refuses_itself_is_left_to_the_validator() -> None:
 
 
 def test_a_target_that_is_too_long_is_named_with_what_to_do() -> None:
-    """A user who typed `grid.0-398:2` sees what that became."""
+    """A user who typed `grid.0-398:2` sees the result."""
     tasks = ",".join(map(str, range(0, 400, 2)))
     with pytest.raises(SpecError, match=r"'grid-0123456789\.0,2,4,6.* name ranges without gaps"):
         JobsRequest(targets=(f"grid-0123456789.{tasks}",))

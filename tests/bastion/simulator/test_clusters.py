@@ -1,4 +1,4 @@
-"""Clusters as files write them: every mistake is named with what is allowed."""
+"""Clusters in files: every error is named with what is allowed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ devices = 4
     ],
 )
 def test_a_change_that_cannot_be_is_told(tmp_path: Path, change: str, said: str) -> None:
-    """Its place, the value, and what is allowed or nearest."""
+    """The error has the place, the value, and what is allowed or nearest."""
     path = tmp_path / "machines.toml"
     path.write_text(f"{POOLS}[[changes]]\n{change}\n")
     with pytest.raises(SpecError) as raised:
@@ -49,7 +49,7 @@ def test_a_change_that_cannot_be_is_told(tmp_path: Path, change: str, said: str)
 
 
 def test_machines_that_come_may_go_again(tmp_path: Path) -> None:
-    """What a pool has by then counts, whatever the order of the file."""
+    """The machines of a pool at that time count, whatever the order of the file."""
     path = tmp_path / "machines.toml"
     changes = [(120, -4), (60, 2)]
     tables = [f'[[changes]]\nat_s = {at}\npool = "old"\ncount = {n}\n' for at, n in changes]

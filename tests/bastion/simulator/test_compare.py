@@ -1,4 +1,4 @@
-"""Simulations side by side: programs of their own, which are interrupted, die and are told of."""
+"""Concurrent simulations in separate programs that are interrupted, die and are reported."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def points(jobs: Workload, *policies: str, orders: Sequence[str] = ()) -> list[P
 
 
 def stuck(folder: Path) -> tuple[str, Path]:
-    """A policy that never comes back, and the file with its pid once it has been asked."""
+    """Return a policy that never returns, and the file with its pid once it runs."""
     policy = folder / "stuck.py"
     policy.write_text(STUCK.format(begun=str(folder / "begun")))
     return f"{policy}:Stuck", folder / "begun.done"
 
 
 def test_a_program_of_its_own_gives_what_this_one_gives() -> None:
-    """Every job of every point ends as in a simulation of this process, and nothing is forked."""
+    """Every job ends as in a simulation of this process, and nothing is forked."""
     forks: list[int] = []
     os.register_at_fork(before=lambda: forks.append(1))
     asked = points(work(), orders=("fifo", "las", "fair"))
@@ -98,7 +98,7 @@ def test_main_is_not_run_again(tmp_path: Path) -> None:
 
 
 def test_what_fails_on_the_way_out_of_an_interrupt_is_an_interrupt() -> None:
-    """A cycle is left half-done, so that its undoing may fail; what fails by itself is raised."""
+    """An interrupted cycle may fail while it is undone; other failures are raised."""
     setup = points(work(), orders=("fifo",))[0].setup
 
     def interrupted(*_: object) -> None:
@@ -113,7 +113,7 @@ def test_what_fails_on_the_way_out_of_an_interrupt_is_an_interrupt() -> None:
 
 
 def test_an_interrupt_leaves_a_partial_result() -> None:
-    """Every simulation that has begun ends with what it has; the others are named."""
+    """Every started simulation ends with what it has; the others are named."""
     asked = points(work(20_000), orders=("fair", "fifo", "las"))
     left = [1]
 
@@ -130,7 +130,7 @@ def test_an_interrupt_leaves_a_partial_result() -> None:
 
 
 def test_a_second_interrupt_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
-    """A policy that takes no notice of the first is left out, and its process is gone."""
+    """A policy that ignores the first is left out, and its process is gone."""
     policy, begun = stuck(tmp_path)
 
     def told(parts: Sequence[float]) -> None:
@@ -145,7 +145,7 @@ def test_a_second_interrupt_ends_what_does_not_end_by_itself(tmp_path: Path) -> 
 
 
 def test_a_process_that_dies_is_named_and_the_others_go_on(tmp_path: Path) -> None:
-    """It is told by which signal, or with which exit code; the other results are whole."""
+    """The message has the signal or the exit code; the other results are complete."""
     dying = tmp_path / "dying.py"
     dying.write_text(DYING)
     runs = run_points(points(work(), f"{dying}:Killed", f"{dying}:Left", orders=("fifo",)))
@@ -159,14 +159,14 @@ def test_a_process_that_dies_is_named_and_the_others_go_on(tmp_path: Path) -> No
 
 
 def test_nothing_but_failures_is_an_error() -> None:
-    """A point that is wrong says what is wrong, as it does alone."""
+    """A wrong point has the same error as when it runs alone."""
     asked = points(work(), "no_such.py:Mine", "no_such.py:Other")
     with pytest.raises(BastionError, match=r"no_such\.py: no such file"):
         run_points(asked, cores=2)
 
 
 def test_a_parent_that_dies_takes_its_points_along(tmp_path: Path) -> None:
-    """A point whose parent was killed ends by itself, even within a policy that never does."""
+    """A point whose parent was killed ends, even within a policy that never returns."""
     policy, begun = stuck(tmp_path)
     script = (
         "from bastion.simulator import Recipe, generated, simulate\n"

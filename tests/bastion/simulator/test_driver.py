@@ -1,4 +1,4 @@
-"""What a driver leaves out or carries over changes nothing."""
+"""What a driver skips or carries over changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAR = Costs(start_s=5, restart_s=20, leave_s=10, checkpoint_s=100, mtbf_s=20_00
 
 
 def workload_of(random: Random) -> Workload:
-    """Jobs of three projects, some in long lines of equal ones."""
+    """Return jobs of three projects, some in long lines of equal ones."""
     time, jobs = 0.0, list[TraceJob]()
     while len(jobs) < 90:
         time += random.choice((0, 1, 5, 60, 600))
@@ -68,7 +68,7 @@ def played(setup: Setup, workload: Workload, *, naive: bool) -> tuple[list[JobRe
 
 @pytest.mark.parametrize("seed", some(6, of=60))
 def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
-    """Every job starts, is preempted and ends as if each event were decided from nothing."""
+    """Every job starts, is preempted and ends as if each event were decided from scratch."""
     random = Random(seed)
     workload, setup = workload_of(random), setup_of(random)
     found, cycles = played(setup, workload, naive=False)
@@ -78,7 +78,7 @@ def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
 
 
 def test_what_was_promised_is_seen_though_one_of_its_line_is_before_it_again() -> None:
-    """Two ask for the same, and one fits: the other has a promise when the first is preempted."""
+    """Of two equal jobs one fits: the other has a promise when the first is preempted."""
     test_a_carrying_driver_does_what_naive_cycles_do(46)
 
 
@@ -97,7 +97,7 @@ def test_a_simulation_ends_though_a_job_waits_that_fits_no_more() -> None:
 
 
 class Compared:
-    """A shortcut, each plan of which is compared with that of a cycle from nothing."""
+    """A shortcut whose plans are all compared with those of a cycle from scratch."""
 
     def __init__(self, inner: Shortcut, naive: Naive) -> None:
         self.inner, self.naive = inner, naive
@@ -121,7 +121,7 @@ def told(plan: Plan) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("seed", some(4, of=40))
 def test_a_job_that_arrives_alone_starts_where_a_cycle_puts_it(seed: int) -> None:
-    """Where nothing else waits a cycle is left out, and its plan is the same to the device."""
+    """If nothing else waits, a cycle is skipped, and its plan is the same to the device."""
     random = Random(seed)
     jobs, time = [], 0.0
     for number in range(70):

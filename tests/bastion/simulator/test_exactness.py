@@ -42,7 +42,7 @@ def ends_of(result: Result) -> list[float | None]:
 @pytest.mark.parametrize("order", sorted(KEYS))
 @pytest.mark.parametrize("seed", some(10, of=20))
 def test_jobs_of_one_device_end_as_in_a_plain_round_loop(seed: int, order: str) -> None:
-    """The scheduler's own cycle, one a round, gives every completion of the loop."""
+    """The scheduler's own cycle, once per round, gives every completion of the loop."""
     random = Random(seed)
     machines, devices = random.choice(((1, 4), (2, 2), (2, 4)))
     workload = workload_of(random, gangs=False, priorities=order == "fifo")
@@ -58,7 +58,7 @@ def test_jobs_of_one_device_end_as_in_a_plain_round_loop(seed: int, order: str) 
 def test_gangs_end_as_in_a_plain_round_loop_that_stops_at_what_does_not_fit(
     seed: int, order: str
 ) -> None:
-    """With `--strict_walk` jobs of several devices and of several priorities do too."""
+    """With `--strict_walk`, so do jobs of several devices and several priorities."""
     random = Random(seed)
     workload = workload_of(random, gangs=True, priorities=True)
     cluster = Cluster(shapes=(Shape(count=2, devices=4),))

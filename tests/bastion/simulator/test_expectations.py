@@ -1,4 +1,4 @@
-"""`--check`: what a quota file breaks is found, and a good one breaks nothing."""
+"""`--check`: errors of a quota file are found, and a good one has none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def job(name: str, submit_s: float, length: float, devices: int, project: str) -
 
 
 def test_a_file_that_does_what_it_says_breaks_nothing() -> None:
-    """The owner of a share gets it back from a borrower in the bound."""
+    """The owner of a share reclaims it from a borrower within the bound."""
     found = checked(
         HALVES,
         job("borrower", 0, 9000, 8, "a"),

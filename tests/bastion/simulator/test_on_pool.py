@@ -1,4 +1,4 @@
-"""Points as tasks of an array: what is packed runs anywhere, and what comes back is the same."""
+"""Points as tasks of an array: packed points run anywhere, with the same results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def points(*, policies: tuple[str, ...] = (), limits: Limits | None = None) -> l
 
 
 def same(one: Result, two: Result) -> bool:
-    """Whether they are equal in everything but how long they took."""
+    """Whether they are equal except for their duration."""
     plain = [json.loads(gzip.decompress(encoded(each))) for each in (one, two)]
     for each in plain:
         del each["took_s"]
@@ -69,13 +69,13 @@ def test_a_result_comes_back_as_it_was() -> None:
     ids=["not compressed", "another schema", "half of it", "something else"],
 )
 def test_what_is_damaged_is_told(data: bytes, said: str) -> None:
-    """It comes from a bucket: it is never run, and never taken for a result."""
+    """It comes from a bucket: it is never run, and never accepted as a result."""
     with pytest.raises(BastionError, match=said):
         decoded(data, source="job.3")
 
 
 def test_what_is_packed_needs_a_python_and_nothing_else(tmp_path: Path) -> None:
-    """Each task gives what its point gives here, with no package installed and no file of ours."""
+    """Each task gives the result of its point here, without packages or files of ours."""
     policy = tmp_path / "mine.py"
     policy.write_text(MINE)
     asked = points(policies=(f"{policy}:Mine",))
@@ -113,7 +113,7 @@ def unpacked_here(parcel: Path, number: int) -> Point:
 
 
 def test_equal_points_are_packed_into_equal_bytes(tmp_path: Path) -> None:
-    """So a study that is run again sends nothing; a workload is sent once for all its points."""
+    """A repeated study sends nothing; a workload is sent once for all its points."""
     policies = tmp_path / "one" / "mine.py", tmp_path / "two" / "mine.py"
     for number, policy in enumerate(policies):
         policy.parent.mkdir()
@@ -142,13 +142,13 @@ def test_equal_points_are_packed_into_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_is_not_there_is_said_before_anything_is_sent(tmp_path: Path) -> None:
-    """By its name."""
+    """The error has its name."""
     with pytest.raises(SpecError, match=r"policy: gone\.py: no such file"):
         pack(points(policies=("gone.py:Mine",)), tmp_path)
 
 
 def test_what_is_wrong_with_a_point_is_the_last_line_of_its_log(tmp_path: Path) -> None:
-    """Bastion tells a failure by that line."""
+    """Bastion shows that line for a failure."""
     (point,) = points()
     wrong = Workload(jobs=[point.workload.jobs[0]._replace(devices=4000)])
     pack([Point(setup=point.setup, workload=wrong)], tmp_path)

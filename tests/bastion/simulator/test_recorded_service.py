@@ -1,7 +1,7 @@
 """
-What a service recorded, played again: the real leader on a virtual clock writes the record.
+The record of a service is replayed: the real leader on a virtual clock writes it.
 
-The replay knows nothing but the bucket. See `recorded_service` for what happens in it.
+The replay knows only the bucket. See `recorded_service` for its events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BROKE = {
     39: "and those of two that were cancelled at once",
     58: "the shortest time of an attempt was counted from its admission",
 }
-"""Seeds that once came out otherwise, and why."""
+"""Seeds with earlier deviations, and their causes."""
 SEEDS = (3, *BROKE)
 BROKE_VARIED = {
     5: "all replicas of a gang were gone at once, and totals of an old file charged what is held",
@@ -44,13 +44,13 @@ BROKE_VARIED = {
 
 @cache
 def recorded_by(seed: int, *, varied: bool = False) -> tuple[Rig, Recorded]:
-    """A bucket in which all this happened, and what is read from it."""
+    """Return a bucket in which all this happened, and what is read from it."""
     rig = Users(seed, varied=varied).live()
     return rig, recorded_in(rig.bucket, "memory", since=None)
 
 
 def played(rig: Rig, then: Recorded, *, file: str = "") -> Result:
-    """The replay under the recorded files, or under one that stays."""
+    """Return the replay under the recorded files, or under a constant one."""
     setup = Setup(cluster=cluster_in(rig.bucket), quota=then.first_quota, is_replay=True)
     if file:
         setup = replace(setup, quota=parse(file), keeps_quota=True)
@@ -58,13 +58,13 @@ def played(rig: Rig, then: Recorded, *, file: str = "") -> Result:
 
 
 def cancelled(result: Result) -> set[str]:
-    """The jobs that did not end by themselves."""
+    """Return the jobs that were cancelled."""
     return {each.job.name for each in result.jobs if each.outcome == "cancelled"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_recorded_files_reproduce_every_recorded_decision(seed: int) -> None:
-    """Each start, its machines, each preemption and each end comes again to the second."""
+    """Each start, its machines, each preemption and each end repeats to the second."""
     comes_again(*recorded_by(seed))
 
 
@@ -79,7 +79,7 @@ def test_the_record_of_a_varied_service_reproduces_its_decisions_too(seed: int) 
     ("seed", "varied"), [*((s, False) for s in range(180)), *((s, True) for s in range(60))]
 )
 def test_every_record_comes_again(seed: int, *, varied: bool) -> None:
-    """The same of so many services that a cause as rare as one in a hundred is found."""
+    """Enough services are tried to find a cause as rare as one in a hundred."""
     comes_again(*recorded_by.__wrapped__(seed, varied=varied))
 
 
@@ -92,7 +92,7 @@ def comes_again(rig: Rig, then: Recorded) -> None:
 
 
 def test_the_record_has_all_that_it_should() -> None:
-    """Else the test above proves little: files, holds, cancels, cordons, preemptions."""
+    """Otherwise the test above proves little: files, holds, cancels, cordons, preemptions."""
     happened: Counter[str] = Counter()
     for seed in SEEDS:
         _, then = recorded_by(seed)
@@ -111,7 +111,7 @@ def test_the_record_has_all_that_it_should() -> None:
 
 
 def test_what_another_file_would_have_changed() -> None:
-    """Red loses its share: it waits longer in sum, and users who cancelled do so all the same."""
+    """Red loses its share: its total wait is longer, and users still cancel."""
     text = QUOTA.replace("h100 = 0.5", "h100 = 1.0", 1).replace("h100 = 0.5", "h100 = 0.0", 1)
     waited = [0.0, 0.0]
     for seed in SEEDS:

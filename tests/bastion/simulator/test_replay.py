@@ -1,4 +1,4 @@
-"""The record played again: under the same file as it was, under another with what changes."""
+"""The record replayed: identical under the same file, changed under another."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ gpu = 0.25
 
 
 def rows_of(result: Result) -> list[Any]:
-    """The record that a bucket would have of `result`."""
+    """Return the record that a bucket would have of `result`."""
     rows = []
     for each in result.jobs:
         for number, span in enumerate(each.spans, 1):
@@ -96,7 +96,7 @@ def history(seed: int) -> Result:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_file_reproduces_every_recorded_decision(seed: int) -> None:
-    """Each start, its machines, each stop and each end of the record comes again to the second."""
+    """Each start, its machines, each stop and each end of the record repeats to the second."""
     happened = history(seed)
     then = recorded(rows_of(happened), source="record")
     again = simulated(setup_of(), then.workload, names=then.names)
@@ -120,7 +120,7 @@ def test_another_file_changes_what_it_should() -> None:
 
 
 def test_a_job_that_ends_under_neither_file_is_not_changed() -> None:
-    """One that is refused under both is neither sooner nor later."""
+    """A job that is refused under both is neither earlier nor later."""
     happened = history(1)
     refused = happened.jobs[0]._replace(outcome="refused", ended_at=None, spans=())
     both = replace(happened, jobs=[refused, *happened.jobs[1:]])
@@ -132,7 +132,7 @@ def test_a_job_that_ends_under_neither_file_is_not_changed() -> None:
 
 
 def test_jobs_that_had_not_ended_are_left_out() -> None:
-    """Their length is not known."""
+    """Their duration is unknown."""
     happened = history(2)
     rows = rows_of(happened)
     for row in rows:
@@ -144,7 +144,7 @@ def test_jobs_that_had_not_ended_are_left_out() -> None:
 
 
 def test_a_time_limit_cuts_no_attempt_that_was_longer() -> None:
-    """A limit counts from the start of processes, and then there is the notice: so it ran on."""
+    """A limit counts from the start of processes, plus the notice: so it ran longer."""
     row = next(row for row in rows_of(history(2)) if row.job_outcome)
     row.request = json.dumps({"max_runtime_s": 0.9 * (row.freed_at - row.admitted_at)})
     then = recorded([row], source="record")
@@ -153,7 +153,7 @@ def test_a_time_limit_cuts_no_attempt_that_was_longer() -> None:
 
 
 def test_a_machine_whose_agent_begins_again_is_open_unless_an_admin_closed_it() -> None:
-    """A bastion forgets then what made it unwell, and tells nothing but that it is ready."""
+    """The bastion then forgets why it was unwell, and only reports that it is ready."""
     told = (
         ("machine unwell", "a: it is out of memory"),
         ("machine unwell", "b: it is out of memory"),

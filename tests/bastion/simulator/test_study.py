@@ -1,4 +1,4 @@
-"""Studies: what is measured, compared, drawn and interrupted."""
+"""Studies: measured, compared, drawn and interrupted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def jobs(*rows: tuple[float, float, int]) -> Workload:
 
 
 def test_measures_are_what_one_counts_by_hand() -> None:
-    """Two jobs one after the other on one machine, the second waits for the first."""
+    """Of two consecutive jobs on one machine, the second waits for the first."""
     study = simulate(jobs((0, 100, 4), (50, 100, 4)), machines="1x4", order="fifo")
     found = study.measures[0]
     assert (found.jct_s["mean"], found.wait_s["max"], found.response_s["mean"]) == (125, 50, 25)
@@ -60,7 +60,7 @@ def test_what_is_lost_is_counted() -> None:
 
 
 def test_a_machine_is_as_full_as_its_own_devices_are_held() -> None:
-    """A job on a part of a large one does not fill it, one on all of a small one does."""
+    """A job on part of a large machine does not fill it; one on all of a small one does."""
     shapes = tuple(
         Shape(count=1, devices=devices, name=name)
         for name, devices in (("a", 16), ("b", 4), ("idle", 8))
@@ -88,7 +88,7 @@ def test_machines_come_go_and_differ() -> None:
 
 
 def test_a_machine_that_was_removed_is_not_made_again() -> None:
-    """A pool that makes no machines has one fewer, and what does not fit waits."""
+    """A pool that creates no machines has one fewer, and jobs that do not fit wait."""
     cluster = Cluster(
         shapes=(Shape(count=2, devices=1, name="pool"),),
         changes=(Change(at_s=10, pool="pool", count=-1),),
@@ -116,7 +116,7 @@ def test_a_job_takes_devices_of_machines_that_stand() -> None:
 
 
 def test_machines_fail_as_the_seed_says() -> None:
-    """Equal seeds give equal failures, and every job ends all the same."""
+    """Equal seeds give equal failures, and every job still ends."""
     work = generated(Recipe(jobs=30, load=0.8, seed=2), 8)
     costs = Costs(mtbf_s=50_000, repair_s=600)
     one, two = (simulate(work, machines="2x4", costs=costs, seed=3).results[0] for _ in range(2))
@@ -126,7 +126,7 @@ def test_machines_fail_as_the_seed_says() -> None:
 
 
 def test_a_pool_makes_machines_and_gives_them_back() -> None:
-    """A machine is made for a job, after its boot, and deleted when it has been idle."""
+    """A machine is created for a job, after its boot time, and deleted when idle."""
     cluster = Cluster(shapes=(Shape(count=0, most=2, devices=4, boot_s=60, idle_timeout_s=100),))
     study = simulate(jobs((0, 50, 4), (1000, 50, 4)), machines=cluster, costs=Costs(start_s=0))
     assert [each.ended_at for each in study.results[0].jobs] == [110, 1110]
@@ -197,7 +197,7 @@ def test_drawn_jobs_ask_for_every_type_as_often_as_it_has_devices() -> None:
 def test_time_across_a_chart_is_in_hours_where_it_is_short(
     days: float, title: str, label: str
 ) -> None:
-    """No chart of an afternoon is marked in tenths of a day."""
+    """No chart of an afternoon has tenths of a day."""
     alt = pytest.importorskip("altair")
     across = _over_time(alt, days)
     axis = across["axis"].to_dict()
@@ -210,7 +210,7 @@ def test_time_across_a_chart_is_in_hours_where_it_is_short(
 @pytest.mark.parametrize("width", [420, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_its_window(tmp_path: Path, width: int, scheme: str) -> None:
-    """On a phone and on a wide screen nothing is cut, and every chart is drawn."""
+    """On a phone and on a wide screen nothing is cut off, and every chart is drawn."""
     pytest.importorskip("altair")
     browser = pytest.importorskip("tests.servers.browser")
     if browser.CHROMIUM is None:
@@ -234,7 +234,7 @@ def test_the_page_fits_its_window(tmp_path: Path, width: int, scheme: str) -> No
 
 @pytest.mark.prove
 def test_the_page_is_whole_and_a_browser_draws_it(tmp_path: Path) -> None:
-    """It loads nothing, and Chromium draws every chart of it without an error."""
+    """It loads nothing, and Chromium draws all of its charts without an error."""
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -312,7 +312,7 @@ def test_results_are_json() -> None:
 
 
 def test_the_best_of_a_row_is_that_of_its_load_and_is_seen_to_be() -> None:
-    """Loads are not held against each other, and numbers that look the same are marked alike."""
+    """Loads are not compared with each other, and equal-looking numbers have equal marks."""
     pytest.importorskip("altair")
     from bastion.simulator.report.numbers import numbers_table
 

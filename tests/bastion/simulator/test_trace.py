@@ -1,4 +1,4 @@
-"""Traces: what is read, and what is said of a bad one."""
+"""Traces: what is read, and the errors of a bad one."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_published_file_of_the_philly_trace_is_read_as_it_is(tmp_path: Path)
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    """A trace that was written is the same workload."""
+    """A written trace is read back as the same workload."""
     found = read_trace(trace(tmp_path, "submit,duration,devices,priority\n1,2,3,4\n1.5,2.25,1,1\n"))
     write_trace(found, tmp_path / "again.csv")
     assert read_trace(tmp_path / "again.csv").jobs == found.jobs
@@ -103,7 +103,7 @@ def test_a_row_with_more_cells_than_columns_is_bad(tmp_path: Path) -> None:
 
 
 def test_every_bad_row_is_named_with_its_line(tmp_path: Path) -> None:
-    """All problems are told at once, and with `skip_bad` the rest is read and they are kept."""
+    """All problems are reported together; with `skip_bad` the rest is read."""
     path = trace(
         tmp_path, "submit,duration,devices\n-1,5,1\n2,-5,1\n3,5,x\n,5,1\n4,5,1\nnan,inf,0.5\n"
     )
@@ -163,7 +163,7 @@ def test_rows_cells_machines_and_projects_are_judged_in_one_pass(tmp_path: Path)
 
 
 def test_a_project_that_the_quota_file_lacks_is_named_up_front(tmp_path: Path) -> None:
-    """Its rows are told together, with the first lines and the projects that there are."""
+    """Its rows are reported together, with the first lines and the existing projects."""
     rows = "".join(f"{at},1,{'x' if at % 2 else 'vision'}\n" for at in range(12))
     path = trace(tmp_path, "submit,duration,project\n" + rows)
     quota = parse(
@@ -202,7 +202,7 @@ def test_one_is_one() -> None:
     ],
 )
 def test_a_mistake_in_a_policy_is_told_as_one(tmp_path: Path, body: str, told: str) -> None:
-    """Its file, the line and the job are named; it is no mistake of Bastion."""
+    """The error has its file, the line and the job; it is no bug in Bastion."""
     policy = tmp_path / "mine.py"
     policy.write_text(f"class Mine:\n    def rank(self, job, now):\n        {body}\n")
     work = Workload(jobs=[TraceJob("first", 0, 1)])
@@ -225,7 +225,7 @@ def test_an_unknown_policy_is_named_before_anything_runs(
 
 
 def test_the_first_of_a_trace_are_read_whatever_is_behind_them(tmp_path: Path) -> None:
-    """A bad row behind the last of them is not read; one before it is told, or left out."""
+    """A bad row behind the last of them is not read; an earlier one is reported or skipped."""
     path = trace(tmp_path, "submit,duration\n5,1\n1,1\n2,never\n3,1\n6,1\n")
     assert [job.submit_s for job in read_trace(path, first=1).jobs] == [1]
     for first in (2, 9):

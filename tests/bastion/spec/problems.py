@@ -1,4 +1,4 @@
-"""The problems that a spec is refused for."""
+"""The problems for which a spec is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bastion.errors import SpecError
 
 
 def problems(make: object, **given: object) -> tuple[str, ...]:
-    """Every problem that making it has."""
+    """Return every problem that making it has."""
     with pytest.raises(SpecError) as caught:
         make(**given)  # type: ignore[operator]
     return caught.value.problems

@@ -1,4 +1,4 @@
-"""What a job may wait for, as it is written."""
+"""What a job can wait for, as written."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from bastion.spec.after import MAX_AFTER
 
 
 def job(name: str, *after: After | str) -> Job:
-    """A job."""
+    """Return a job."""
     return Job(name=name, processes=(Process(["true"]),), after=after)
 
 
 def launch(*jobs: Job, together: bool = False, after: tuple[After | str, ...] = ()) -> Launch:
-    """A launch."""
+    """Return a launch."""
     return Launch(name="l", jobs=jobs, together=together, after=after)
 
 
 def problems(*jobs: Job, together: bool = False, after: tuple[After | str, ...] = ()) -> list[str]:
-    """What is wrong with a launch."""
+    """Return what is wrong with a launch."""
     with pytest.raises(SpecError) as caught:
         launch(*jobs, together=together, after=after)
     return list(caught.value.problems)
 
 
 def test_text_says_the_same_as_a_value() -> None:
-    """A bare name is `ok`; after a colon stands how it has to end; each counts once."""
+    """A bare name means `ok`; a colon precedes another condition; each target counts once."""
     made = job("a", "x-1", "x-1:any", "x-1:ok", After("y-1", when="failed"), "y-1:failed")
     assert made.after == (After("x-1"), After("x-1", when="any"), After("y-1", when="failed"))
     assert [str(each) for each in made.waits_for] == ["x-1", "x-1:any", "y-1:failed"]
@@ -51,7 +51,7 @@ def test_it_is_stored_and_read() -> None:
     ],
 )
 def test_what_is_no_target_is_refused(written: str, problem: str) -> None:
-    """A misspelt condition or name is told with what is allowed."""
+    """For a misspelt condition or name, the error says what is allowed."""
     with pytest.raises(SpecError) as caught:
         job("a", written)
     assert str(caught.value).startswith(problem)
@@ -78,25 +78,25 @@ def test_too_many_are_refused() -> None:
     ],
 )
 def test_a_circle_is_written_out(waits: dict[str, str], circle: str) -> None:
-    """Jobs that wait for each other are named in the order in which they do."""
+    """Jobs that wait for each other are named in order."""
     jobs = [job(name, other) for name, other in waits.items()]
     (problem,) = problems(*jobs)
     assert problem.endswith(f"{circle} is a circle: none of them could ever start")
 
 
 def test_what_is_no_circle_is_allowed() -> None:
-    """Two ways to the same job, and a job outside, are fine."""
+    """Two paths to the same job, and a job outside, are allowed."""
     made = launch(job("d", "b", "c"), job("b", "a"), job("c", "a", "x-1"), job("a"))
     assert len(made.jobs) == 4
 
 
 def test_long_chains_are_no_problem() -> None:
-    """A thousand jobs in a row are looked at without recursion."""
+    """A thousand jobs in a row are checked without recursion."""
     launch(*(job(f"j{n}", *([f"j{n + 1}"] if n < 999 else [])) for n in range(1000)))
 
 
 def test_a_gang_cannot_follow_itself() -> None:
-    """Its jobs start together; the way out is named."""
+    """Its jobs start together; the error names the solution."""
     (problem,) = problems(job("a"), job("b", "a"), together=True)
     assert problem == (
         "jobs.b.after: 'a' is a job of this launch, and its jobs start together; set together to"
@@ -105,7 +105,7 @@ def test_a_gang_cannot_follow_itself() -> None:
 
 
 def test_a_launch_cannot_wait_for_its_own_job() -> None:
-    """What stands above the jobs counts for all of them."""
+    """A condition above the jobs applies to all of them."""
     (problem,) = problems(job("a"), job("b"), after=("a",))
     assert problem.startswith("after: 'a' is one of its own jobs; say under each job what it waits")
     assert problem.endswith("name an earlier job by its id")

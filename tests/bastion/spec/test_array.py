@@ -1,4 +1,4 @@
-"""Which tasks an array has, as it is written and as it is kept."""
+"""The tasks of an array, as written and as stored."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_array_says_its_tasks(written: object, tasks: str, at_once: int | Non
     ],
 )
 def test_a_wrong_array_is_refused(written: object, problem: str) -> None:
-    """Each mistake has an error of its own that says what is allowed."""
+    """Each error has its own text, with what is allowed."""
     with pytest.raises(SpecError) as caught:
         Array(written)  # type: ignore[arg-type]
     (told,) = caught.value.problems
@@ -65,7 +65,7 @@ def test_a_wrong_array_is_refused(written: object, problem: str) -> None:
 
 
 def test_a_limit_is_said_once() -> None:
-    """Both ways of saying how many at once are an error, either one is fine."""
+    """Setting the concurrency in both ways is an error; either one is accepted."""
     assert Array("0-9", at_once=3) == Array("0-9%3")
     with pytest.raises(SpecError, match="both set the limit"):
         Array("0-9%3", at_once=4)
@@ -74,7 +74,7 @@ def test_a_limit_is_said_once() -> None:
 
 
 def test_an_array_is_of_one_job_and_waits() -> None:
-    """Several jobs, and `when_busy="fail"`, are refused with it, each in its own words."""
+    """Several jobs, and `when_busy="fail"`, are refused with separate errors."""
     other = Job(name="b", processes=(Process(["true"]),))
     with pytest.raises(SpecError) as caught:
         Launch(name="a", jobs=(JOB, other), array=Array("0-9"), when_busy="fail")
@@ -84,7 +84,7 @@ def test_an_array_is_of_one_job_and_waits() -> None:
 
 
 def test_failures_are_counted_of_tasks_alone() -> None:
-    """At least one, and of an array or a sweep."""
+    """The number is at least one, and only for an array or a sweep."""
     with pytest.raises(SpecError, match="max_failures: 0 is not allowed; 1 or more"):
         Launch(name="a", jobs=(JOB,), array=Array("0-9"), max_failures=0)
     with pytest.raises(SpecError, match="max_failures: without array or sweep there are no tasks"):
@@ -102,7 +102,7 @@ def test_an_array_picks_tasks_of_a_sweep() -> None:
 
 
 def test_a_launch_with_an_array_is_stored_as_it_is_written() -> None:
-    """The spec holds the text, however many tasks it stands for."""
+    """The spec has the text, however many tasks it means."""
     launch = Launch(name="a", jobs=(JOB,), array=Array("0-9999%16"))
     data = encode(launch)
     assert b'"array":"0-9999%16"' in data
@@ -124,7 +124,7 @@ def test_indices_are_sets() -> None:
 
 
 def test_sets_of_thousands_of_ranges_are_sets() -> None:
-    """The same of many ranges, with few and with many others, in the order of any operation."""
+    """The same holds for many ranges, with few and many others, in any order of operations."""
     chance = random.Random(11)
     for few, many in ((3, 900), (900, 3), (800, 900)):
         a, b = ({chance.randrange(5_000) for _ in range(size)} for size in (few, many))
@@ -141,7 +141,7 @@ def test_sets_of_thousands_of_ranges_are_sets() -> None:
 
 
 def test_one_of_thousands_of_ranges_is_taken_out_without_going_through_them() -> None:
-    """Each task that starts or ends is taken out of a set that may have fifteen thousand."""
+    """Each task that starts or ends is removed from a set of up to fifteen thousand ranges."""
 
     def first_but_two(every: Indices) -> int:
         return (every - Indices.of([2])).first
@@ -156,7 +156,7 @@ def test_one_of_thousands_of_ranges_is_taken_out_without_going_through_them() ->
 
 
 def test_a_task_is_named_by_its_array() -> None:
-    """An id of a task is never taken for another job's: what is before its dot holds none."""
+    """A task id is never mistaken for another job's: no name contains a dot."""
     assert task_id("a-0123456789", 17) == "a-0123456789.17"
     assert tasks_of_id("a-0123456789.17") == ("a-0123456789", Indices.of([17]))
     assert tasks_of_id("a-0123456789.0-4,9") == ("a-0123456789", Indices.parse("0-4,9"))
@@ -179,7 +179,7 @@ def test_a_task_is_named_by_its_array() -> None:
     ids=["digits", "end", "step", "many sets", "a set", "characters"],
 )
 def test_a_set_of_indices_is_measured_before_it_is_made(text: str) -> None:
-    """Text that stands for more than is allowed is refused, and nothing of it is made."""
+    """Text for more tasks than allowed is refused before any is created."""
     tracemalloc.start()
     try:
         with pytest.raises(SpecError):
@@ -200,6 +200,6 @@ def test_a_set_of_indices_is_measured_before_it_is_made(text: str) -> None:
     ],
 )
 def test_an_array_of_a_wrong_type_is_told(tasks: Any, at_once: Any, told: str) -> None:
-    """No number of a wrong type is taken, and none is an error of Python's own."""
+    """A number of a wrong type is refused, and never causes a Python error."""
     with pytest.raises(SpecError, match=re.escape(told)):
         Array(tasks, at_once=at_once)

@@ -1,4 +1,4 @@
-"""What users write: everything is checked when made, and every problem is told at once."""
+"""What users write is checked when it is made, and every problem is reported together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANY: Any = Launch
 
 
 def job(**given: Any) -> Job:
-    """A job of one process."""
+    """Return a job of one process."""
     return Job(processes=(ECHO,), **given)
 
 
@@ -51,7 +51,7 @@ def job(**given: Any) -> Job:
     ],
 )
 def test_a_command_is_a_list(command: object, problem: str) -> None:
-    """A command that no program could be started with is refused, and says what is allowed."""
+    """A command that could not start a program is refused, with what is allowed."""
     with pytest.raises(SpecError) as caught:
         Process(command)  # type: ignore[arg-type]
     assert caught.value.problems == (problem,)
@@ -75,7 +75,7 @@ def test_a_shell_line_is_one_string() -> None:
     ],
 )
 def test_variables_are_checked(env: dict[str, str], problem: str) -> None:
-    """A variable that cannot be set, or is ours, is refused by its name."""
+    """A variable that cannot be set, or is ours, is refused by name."""
     assert problems(lambda: Process(["a"], env=env)) == (problem,)
     assert problems(lambda: job(env=env)) == (problem,)
 
@@ -110,7 +110,7 @@ def test_variables_are_checked(env: dict[str, str], problem: str) -> None:
     ],
 )
 def test_a_job_is_checked(given: dict[str, object], problem: str) -> None:
-    """Every field of a job says what it was given and what is allowed."""
+    """An error in a field of a job has the value and what is allowed."""
     assert problems(job, **given) == (problem,)
 
 
@@ -125,12 +125,12 @@ def test_a_job_is_checked(given: dict[str, object], problem: str) -> None:
     ],
 )
 def test_text_is_utf8(make: object, given: dict[str, object], problem: str) -> None:
-    """A name that Python read from a disk may be none; no program could be given it again."""
+    """A name that Python read from a disk may not be text, and could not be passed to a program."""
     assert problems(make, **given)[0].startswith(problem)
 
 
 def test_every_problem_is_told_at_once() -> None:
-    """Three wrong fields are three problems, and a limit above its maximum is one beside others."""
+    """Three wrong fields are three problems, and a limit above its maximum is one of several."""
     limits = {"hold_on_failure": "3d", "on_end_timeout": "1h", "idle_timeout": "soon"}
     assert problems(job, replicas=0, **limits) == (
         "replicas: 0 is not allowed; 1 to 10000",
@@ -145,7 +145,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 
 def test_durations_may_be_text() -> None:
-    """`8h` is 28,800 seconds; what is left out is none."""
+    """`8h` is 28,800 seconds; an omitted value is None."""
     made = job(max_runtime="8h", grace="1m30s", retry_backoff="5s")
     assert (made.max_runtime_s, made.grace_s, made.retry_backoff_s) == (28800.0, 90.0, 5.0)
     assert (job().max_runtime_s, job().grace_s) == (None, None)
@@ -161,12 +161,12 @@ def test_durations_may_be_text() -> None:
     ],
 )
 def test_on_failure_by_default(given: dict[str, object], stops: bool) -> None:
-    """`stop_others` is the default of more than one replica, and can be said for one."""
+    """`stop_others` is the default for several replicas, and can be set for one."""
     assert job(**given).stops_others == stops
 
 
 def test_a_replica_asks_for_its_processes() -> None:
-    """What a replica asks for is the sum of its processes; a gang's is that of its replicas."""
+    """A replica requests the sum of its processes, and a gang that of its replicas."""
     two = Process(["a"], resources=Resources(h100=2, memory="1GiB"))
     made = Job(processes=(two, two, ECHO), replicas=3)
     assert made.per_replica == Amounts({"h100": 4, "memory": 2**31})
@@ -187,7 +187,7 @@ def test_a_replica_asks_for_its_processes() -> None:
     ],
 )
 def test_a_launch_is_checked(given: dict[str, object], problem: str) -> None:
-    """Every field of a launch says what it was given and what is allowed."""
+    """An error in a field of a launch has the value and what is allowed."""
     (found,) = problems(Launch, **{"name": "x", "jobs": (job(),), **given})
     assert found.startswith(problem)
 
@@ -202,13 +202,13 @@ def test_a_launch_is_checked(given: dict[str, object], problem: str) -> None:
     ],
 )
 def test_code_means_the_same_for_ever(make: Callable[[], object], problem: str) -> None:
-    """A reference to code that could drift, or is none, is refused by field and value."""
+    """A code reference that could change, or is none, is refused by field and value."""
     with pytest.raises(ValueError, match=problem):
         make()
 
 
 def test_hostnames_are_a_list() -> None:
-    """One host's name is no list of its letters."""
+    """A single host name is not treated as a list of characters."""
     (problem,) = problems(Where, hostnames="h1")
     assert problem == "where.hostnames: 'h1' is one string; give a list"
 
@@ -225,12 +225,12 @@ def test_hostnames_are_a_list() -> None:
     ],
 )
 def test_units_are_whole_and_above_zero(units: object, problem: str) -> None:
-    """A number of units that cannot be counted out is refused."""
+    """A number of units that is not a positive integer is refused."""
     assert problems(Resources, h100=units) == (problem,)
 
 
 def test_resources_are_values() -> None:
-    """Resources compare by what they ask for, tell it, and do not change."""
+    """Resources compare by their requests, show them, and do not change."""
     two = Resources(h100=2, memory="1GiB")
     assert two == Resources(memory=2**30, h100=2)
     assert hash(two) == hash(Resources(memory=2**30, h100=2))
@@ -291,7 +291,7 @@ def test_ids_are_unique_for_ever() -> None:
 def test_a_field_of_another_type_is_refused(
     make: object, given: dict[str, object], problem: str
 ) -> None:
-    """Python would let anything in, and fail far from the mistake."""
+    """Python would accept anything, and fail far from the error."""
     if make is Job:
         given = {"processes": [ECHO]} | given
     assert problems(make, **given) == (problem,)
@@ -309,7 +309,7 @@ def test_a_field_of_another_type_is_refused(
     ids=["env", "env of a process", "processes", "secrets", "retries"],
 )
 def test_everything_of_a_job_has_a_limit(given: dict[str, object], said: str) -> None:
-    """What would be too much for root, or for a process, is refused with its size."""
+    """A value that is too large for root or a process is refused with its size."""
     found = problems(Job, **{"processes": (ECHO,), **given})
     assert any(said in problem for problem in found)
 

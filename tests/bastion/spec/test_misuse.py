@@ -1,4 +1,4 @@
-"""Arguments that a spec does not take: each is answered with ours, and an example."""
+"""Arguments that a spec does not accept: each error has ours, and an example."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAIN = Process(["true"])
 
 
 def refused(make: Callable[[], object]) -> SpecError:
-    """Return the error that `make` ends in."""
+    """Return the error that `make` raises."""
     with pytest.raises(SpecError) as caught:
         make()
     return caught.value
@@ -111,12 +111,12 @@ def refused(make: Callable[[], object]) -> SpecError:
 def test_a_misfit_argument_is_told_with_what_was_meant(
     make: Callable[[], object], meant: str
 ) -> None:
-    """Words of other systems, of other values of ours, misspellings, and what is missing."""
+    """This covers words of other systems and of our values, misspellings, and missing arguments."""
     assert str(refused(make)).startswith(meant)
 
 
 def test_a_word_without_a_meaning_is_told_with_what_is_allowed() -> None:
-    """The hint has all arguments, and an example; it has no arguments where all is understood."""
+    """The hint has all arguments and an example, unless everything is understood."""
     lost = refused(lambda: anything.Where(colour="red"))
     assert str(lost) == "colour: Where takes no such argument"
     assert lost.hint == (
@@ -134,14 +134,14 @@ def test_what_was_meant_for_a_missing_argument_is_told_once() -> None:
 
 
 def test_no_error_of_python_stands_beside_it() -> None:
-    """What is printed has one error, and ours."""
+    """Only our error is printed."""
     shown = "".join(traceback.format_exception(refused(lambda: anything.Job(command="true"))))
     assert "TypeError" not in shown
     assert "another exception" not in shown
 
 
 def test_an_error_within_a_value_stays_what_it_is() -> None:
-    """A TypeError that the check of a field raises is not taken for a misfit argument."""
+    """A TypeError in the check of a field is not treated as a wrong argument."""
 
     def broken(at: int) -> int:
         raise TypeError(f"a mistake of the user's own at {at}")

@@ -13,7 +13,7 @@ from bastion.spec.notify import USUAL
 
 
 def launch(*notify: Notify | str) -> Launch:
-    """A launch that tells them."""
+    """Return a launch that notifies them."""
     return Launch(name="l", jobs=(Job(processes=(Process(["true"]),)),), notify=notify)
 
 
@@ -50,7 +50,7 @@ def test_text_is_a_webhook_that_hears_the_usual() -> None:
     ],
 )
 def test_what_cannot_be_told_is_refused(to: str, more: dict[str, Any], problem: str) -> None:
-    """The field, and what is allowed."""
+    """The error has the field and what is allowed."""
     with pytest.raises(SpecError) as caught:
         Notify(to, **more)
     assert problem in str(caught.value)

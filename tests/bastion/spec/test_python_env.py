@@ -1,4 +1,4 @@
-"""Which Python environment a launch may ask for."""
+"""Which Python environments a launch can request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.bastion.spec.problems import problems
 
 
 def test_an_environment_travels_whole() -> None:
-    """It comes out of a stored launch as it was written."""
+    """A stored launch returns it as it was written."""
     env = PythonEnv(lock="train/uv.lock", python="3.12")
     job = Job(processes=(Process(["a"]),))
     sent = LaunchRequest(launch=Launch(name="x", jobs=[job], python=env))
@@ -38,7 +38,7 @@ def test_a_version_is_one_of_python_3(python: str) -> None:
 
 
 def test_an_environment_needs_code_to_read_its_lock_from() -> None:
-    """A launch that sends none, or an image, is told so before it is sent."""
+    """A launch without code, or with an image, is refused before it is sent."""
     env = PythonEnv()
     assert not python_problems(env, LocalDir())
     assert not python_problems(env, BundleRef(digest="0" * 64))

@@ -39,7 +39,7 @@ def test_no_durations(written: str) -> None:
 
 @pytest.mark.parametrize("written", [-1, float("inf"), float("nan"), True, 10**400, [1]])
 def test_no_seconds(written: Any) -> None:
-    """A number that is no time is refused."""
+    """A number that is not a duration is refused."""
     with pytest.raises(SpecError, match=r"^f: .* is not a duration"):
         seconds_of("f", written)
 
@@ -84,7 +84,7 @@ def test_no_sizes(written: int | str) -> None:
     ],
 )
 def test_seconds_in_words(seconds: float, text: str) -> None:
-    """A duration is told by its two biggest units."""
+    """A duration is shown in its two largest units."""
     assert text_of_seconds(seconds) == text
 
 
@@ -99,13 +99,13 @@ def test_seconds_in_words(seconds: float, text: str) -> None:
     ],
 )
 def test_bytes_in_words(size: int, text: str) -> None:
-    """A size is told by one unit."""
+    """A size is shown in one unit."""
     assert text_of_bytes(size) == text
 
 
 @given(st.floats(0, 1e9))
 def test_any_time_has_words(seconds: float) -> None:
-    """Every duration has a text, and what it says is near."""
+    """Every duration has a text with a similar value."""
     text = text_of_seconds(seconds)
     said = seconds_of("f", text.replace(" ", ""))
     assert said == pytest.approx(seconds, rel=0.1, abs=0.6)
@@ -115,13 +115,13 @@ def test_any_time_has_words(seconds: float) -> None:
     ("written", "gib"), [("200GiB", 200), ("500GB", 466), ("1GiB", 1), ("1.5TiB", 1536), ("0", 0)]
 )
 def test_a_size_in_whole_gib_is_rounded_up(written: str, gib: int) -> None:
-    """A disk is never smaller than what was asked for."""
+    """A disk is never smaller than requested."""
     assert whole_gib_of("disk", written) == gib
 
 
 @pytest.mark.parametrize("written", ["500", "5", "1MiB"])
 def test_a_size_below_a_gib_is_a_number_without_its_unit(written: str) -> None:
-    """A disk of 500 is meant to have 500 GiB, and is refused rather than made with one."""
+    """A disk of 500 is meant to have 500 GiB, and is refused rather than created with one."""
     with pytest.raises(SpecError, match=f"disk: '{written}' is less than 1GiB; .* as 200GiB"):
         whole_gib_of("disk", written)
 
@@ -139,7 +139,7 @@ def test_a_size_below_a_gib_is_a_number_without_its_unit(written: str) -> None:
     ],
 )
 def test_hours_keep_three_digits(hours: float, text: str) -> None:
-    """Minutes of a device are never shown as nothing, and thousands of hours have no fraction."""
+    """Device minutes are never shown as zero, and thousands of hours have no fraction."""
     assert text_of_hours(hours) == text
 
 
@@ -148,7 +148,7 @@ def test_hours_keep_three_digits(hours: float, text: str) -> None:
     [(0.0, "0.00"), (0.0004, "< 0.01"), (0.005, "0.01"), (12.345, "12.35"), (1234.5, "1,234.50")],
 )
 def test_a_cost_below_a_cent_is_not_shown_as_nothing(cost: float, text: str) -> None:
-    """What cost nothing is 0.00; what cost a little is not."""
+    """Only a cost of zero is 0.00."""
     assert text_of_cost(cost) == text
 
 
@@ -163,5 +163,5 @@ def test_a_cost_below_a_cent_is_not_shown_as_nothing(cost: float, text: str) -> 
     ],
 )
 def test_a_reported_count_is_told_in_full(number: float, text: str) -> None:
-    """A step of a long run changes with each report, not with every tenth."""
+    """The step of a long run changes with each report, not with every tenth."""
     assert text_of_number(number) == text

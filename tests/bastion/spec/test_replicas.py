@@ -1,4 +1,4 @@
-"""A range of replicas: how it is written, and which jobs may have one."""
+"""A range of replicas: its syntax, and which jobs can have one."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ECHO = Process(["echo"])
 
 
 def job(**given: Any) -> Job:
-    """A job of one process."""
+    """Return a job of one process."""
     return Job(processes=(ECHO,), **given)
 
 
@@ -23,7 +23,7 @@ def job(**given: Any) -> Job:
     [(4, (4, 4)), ("2-8", (2, 8)), (" 2 - 8 ", (2, 8)), ("3-3", (3, 3)), ("1-257", (1, 257))],
 )
 def test_a_range_is_read(written: int | str, found: tuple[int, int]) -> None:
-    """A number is a range of one; blanks mean nothing."""
+    """A number is a range of one; blanks are ignored."""
     assert replicas_of(written) == Replicas(least=found[0], most=found[1])
 
 
@@ -42,7 +42,7 @@ def test_a_range_is_read(written: int | str, found: tuple[int, int]) -> None:
     ],
 )
 def test_a_wrong_range_is_refused(written: str, problem: str) -> None:
-    """The problem says what was written, and what would be right."""
+    """The problem has the written value and what is allowed."""
     with pytest.raises(SpecError) as refused:
         replicas_of(written)
     assert refused.value.problems == (problem,)
@@ -50,12 +50,12 @@ def test_a_wrong_range_is_refused(written: str, problem: str) -> None:
 
 
 def test_a_range_of_one_number_is_that_number() -> None:
-    """`3-3` never grows, so it is no elastic job."""
+    """`3-3` never grows, so it is not an elastic job."""
     assert (job(replicas="3-3").replicas, job(replicas=" 2-8").replicas) == (3, "2-8")
 
 
 def test_an_elastic_job_must_resume() -> None:
-    """It is stopped to grow, so one that must not resume would end."""
+    """It is stopped to grow, so a job that must not resume would end."""
     (problem,) = problems(job, replicas="2-8", resume=False)
     assert problem == (
         'replicas: "2-8" needs resume=True: to grow or shrink, a job is stopped and resumed;'
@@ -78,7 +78,7 @@ def test_an_elastic_job_starts_alone_and_on_parts_of_machines() -> None:
 
 
 def test_the_scheduler_is_asked_for_the_fewest() -> None:
-    """What is above them is an extra."""
+    """Everything above the minimum is an extra."""
     made = job(replicas="2-8")
     launch = Launch(name="x", jobs=(made,))
     request = request_of(launch, made, per_replica=Amounts({"h100": 1}), hosts=1)

@@ -1,4 +1,4 @@
-"""What a launch may say about a secret, and what is refused at the user's machine."""
+"""How a launch refers to a secret, and what is refused on the user's machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BAD = (
 
 @pytest.mark.parametrize("source", GOOD)
 def test_a_source_travels_whole(source: str) -> None:
-    """A secret comes out of a stored launch as it was written, and its source is not lost."""
+    """A stored launch returns a secret as it was written, with its source."""
     secret = Secret("HF_TOKEN", source=source, file=True)
     job = Job(processes=(Process(["a"], secrets=[secret]),), secrets=[Secret("OTHER")])
     sent = LaunchRequest(launch=Launch(name="x", jobs=[job]))
@@ -55,7 +55,7 @@ def test_a_source_travels_whole(source: str) -> None:
 
 @pytest.mark.parametrize("source", BAD)
 def test_a_source_that_could_lead_astray_is_refused(source: str) -> None:
-    """What is no source, or climbs out of its place, is refused with what is allowed."""
+    """An invalid source, or one that leaves its place, is refused with what is allowed."""
     (problem,) = problems(Secret, name="A", source=source)
     assert problem.startswith(f"source: {source!r} is not ")
 
@@ -83,7 +83,7 @@ def test_one_name_means_one_value() -> None:
 
 
 def test_a_job_knows_each_of_its_secrets_once() -> None:
-    """What a job and its processes ask for is asked for once, as a file where any wants one."""
+    """Secrets of a job and its processes are requested once, as a file if any needs one."""
     job = Job(
         processes=[Process(["a"], secrets=[Secret("A", file=True), Secret("B")])],
         secrets=[Secret("A")],
@@ -92,6 +92,6 @@ def test_a_job_knows_each_of_its_secrets_once() -> None:
 
 
 def test_a_written_secret_says_where_or_nothing() -> None:
-    """`NAME=` with nothing after it is a slip, not a default."""
+    """`NAME=` with an empty value is an error, not a default."""
     with pytest.raises(SpecError, match="source: empty in 'A='"):
         secret_of("A=")

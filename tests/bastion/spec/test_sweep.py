@@ -1,4 +1,4 @@
-"""Which parameters each task of a sweep gets: a pure function of the sweep and its index."""
+"""The parameters of each task of a sweep: a pure function of the sweep and its index."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAMPLE = Sample(
 
 
 def swept(sweep: Sweep, *command: str, **env: str) -> Launch:
-    """A launch of one process that a sweep is made of."""
+    """Return a launch of one process for a sweep."""
     job = Job(processes=(Process(list(command) or ["true"], env=env),))
     return Launch(name="s", jobs=(job,), sweep=sweep)
 
@@ -50,7 +50,7 @@ def test_a_grid_is_every_combination_in_the_written_order() -> None:
 
 
 def test_zip_takes_its_lists_side_by_side() -> None:
-    """The first of each list, then the second of each; combined with a grid, inside it."""
+    """The first of each list, then the second of each; in a grid, this is the inner loop."""
     sweep = Sweep(grid={"seed": [1, 2]}, zip={"layers": [2, 4, 8], "width": [512, 256, 128]})
     points = [sweep.point(i) for i in range(sweep.count)]
     assert len(points) == 6
@@ -59,7 +59,7 @@ def test_zip_takes_its_lists_side_by_side() -> None:
 
 
 def test_a_sample_is_the_same_everywhere_and_always() -> None:
-    """Drawn points are pinned: they follow from seed, number and name by SHA-256 alone."""
+    """Drawn points are fixed: they follow only from seed, number and name by SHA-256."""
     sweep = Sweep(sample=SAMPLE)
     assert [sweep.point(i) for i in (0, 1, 999)] == PINNED
 
@@ -78,14 +78,14 @@ def test_a_sample_covers_its_ranges() -> None:
 
 
 def test_another_seed_draws_other_points() -> None:
-    """And the points of one seed do not repeat."""
+    """The points of one seed do not repeat either."""
     other = Sample(1000, seed=8, draw=SAMPLE.draw)
     assert SAMPLE.point(0) != other.point(0)
     assert len({str(SAMPLE.point(i)) for i in range(1000)}) == 1000
 
 
 def test_parameters_stand_in_commands_and_variables() -> None:
-    """`{name}` is replaced as text or JSON has it; doubled braces are braces."""
+    """`{name}` is replaced as in text or JSON; doubled braces are braces."""
     sweep = Sweep(grid={"lr": [1e-05], "on": [True], "name": ["a b"], "n": [3]})
     launch = swept(sweep, "run", "--lr={lr}", "{name}", '{{"n": {n}}}', FLAG="{on}")
     process = job_of_task(launch, 0).processes[0]
@@ -94,14 +94,14 @@ def test_parameters_stand_in_commands_and_variables() -> None:
 
 
 def test_a_shell_line_is_filled_too() -> None:
-    """With `shell=True` the one line has its parameters."""
+    """With `shell=True`, the line has its parameters."""
     job = Job(processes=(Process("echo {x} | cat", shell=True),))
     launch = Launch(name="s", jobs=(job,), sweep=Sweep(grid={"x": [1, 2]}))
     assert job_of_task(launch, 1).processes[0].command == ("echo 2 | cat",)
 
 
 def test_a_clean_up_is_filled_too() -> None:
-    """What runs at the end knows the parameters as well."""
+    """The command that runs at the end has the parameters too."""
     job = Job(processes=(Process(["run"]),), on_end=("rm", "-rf", "/scratch/{x}"))
     launch = Launch(name="s", jobs=(job,), sweep=Sweep(grid={"x": [1, 2]}))
     assert job_of_task(launch, 1).on_end == ("rm", "-rf", "/scratch/2")
@@ -110,14 +110,14 @@ def test_a_clean_up_is_filled_too() -> None:
 
 
 def test_without_a_sweep_a_brace_is_a_brace() -> None:
-    """An array alone fills nothing in."""
+    """An array alone replaces nothing."""
     job = Job(processes=(Process(["awk", "{print $1}"]),))
     launch = Launch(name="s", jobs=(job,), array=Array("0-9"))
     assert job_of_task(launch, 3) == job
 
 
 def test_a_task_is_told_what_it_is() -> None:
-    """Its index, how many there are, its place among them, and its parameters in three forms."""
+    """It gets its index, their number, its place among them, and its parameters in three forms."""
     sweep = Sweep(grid={"lr": [0.1, 0.01], "opt": ["adam"]})
     launch = Launch(name="s", jobs=swept(sweep).jobs, sweep=sweep, array=Array("1"))
     told = task_environment(launch, 1)
@@ -202,7 +202,7 @@ def test_a_sweep_survives_its_spec() -> None:
     ],
 )
 def test_a_wrong_sweep_is_refused(made: object, problem: str) -> None:
-    """Each mistake is refused when it is made, and says what is allowed."""
+    """Each error is raised when the sweep is made, and says what is allowed."""
     with pytest.raises(SpecError) as caught:
         made()  # type: ignore[operator]
     assert any(problem in each for each in caught.value.problems), caught.value.problems
@@ -210,7 +210,7 @@ def test_a_wrong_sweep_is_refused(made: object, problem: str) -> None:
 
 @pytest.mark.parametrize("where", ["command", "env", "job env", "on_end"])
 def test_what_a_sweep_fills_is_measured_before_it_is_made(where: str) -> None:
-    """Text that parameters would make gigabytes of is refused by its size, and is never made."""
+    """If parameters would produce gigabytes of text, the sweep is refused by its size."""
     text, sweep = "{x}" * 5_000, Sweep(grid={"x": ["a", "b" * 1_000_000]})
     process = Process(["echo", text] if where == "command" else ["echo"])
     if where == "env":
@@ -230,7 +230,7 @@ def test_what_a_sweep_fills_is_measured_before_it_is_made(where: str) -> None:
 
 
 def test_a_narrow_range_of_large_numbers_is_drawn_from_all_over() -> None:
-    """Six digits would leave two values of a range of ten at a million."""
+    """Six digits would leave only two values in a range of ten at a million."""
     draw: dict[str, Uniform | LogUniform] = {
         "step": Uniform(1_000_000, 1_000_010),
         "at": LogUniform(1_000_000, 1_000_010),
@@ -243,7 +243,7 @@ def test_a_narrow_range_of_large_numbers_is_drawn_from_all_over() -> None:
 
 
 def test_a_wide_range_keeps_six_digits() -> None:
-    """What was drawn before is drawn again."""
+    """Earlier draws are repeated."""
     assert Uniform(0.1, 0.2).drawn(1 / 3) == 0.133333
     assert Uniform(-1, 1).drawn(1 / 3) == -0.333333
     assert LogUniform(1e-6, 1).drawn(1 / 3) == 0.0001

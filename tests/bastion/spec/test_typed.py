@@ -1,4 +1,4 @@
-"""The quick look at a value's types and the one that says what is wrong agree."""
+"""The fast check of a value's types agrees with the one that explains errors."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ values = st.recursive(
 @settings(max_examples=30)
 @given(written=values)
 def test_what_fits_has_no_problem_and_the_rest_has_one(hint: Any, written: object) -> None:
-    """Nothing is let in that a message would refuse, nothing is refused without a message."""
+    """Both accept the same values, and every refusal has a message."""
     assert _fit(hint)(written) == (not list(problems_of("field", hint, written)))

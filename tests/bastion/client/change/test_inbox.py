@@ -44,7 +44,7 @@ def inbox_on(store: ObjectStore, clock: Clock, *, has_answered: bool = False) ->
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_create_in_doubt_is_tried_again_and_lands_once(fault: Fault) -> None:
-    """Whether the lost write landed or not, the inbox has one request with our bytes."""
+    """If the write is lost, landed or not, the inbox has one request with our bytes."""
     store, _, inbox = inbox_with(iter((fault,)))
     inbox.post(ASKED, BODY)
     assert [entry.key for entry in store.list("inbox/")] == [ASKED.key]

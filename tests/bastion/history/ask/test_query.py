@@ -1,4 +1,4 @@
-"""SQL of users: what it may read, and what it is told when it is wrong."""
+"""SQL of users: what it can read, and the errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.rigs.limits import PATIENCE_S, killed
 
 
 def record(folder: Path) -> Record:
-    """A record of two days in a folder: one in Parquet, one in the log."""
+    """Return a record of two days in a folder: one in Parquet, one in the log."""
     bucket = Bucket()
     store = LocalStore(folder, makes_root=True, durable=False)
     bucket.store = store  # type: ignore[assignment]
@@ -48,12 +48,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def known(folder: Path) -> Record:
-    """The record in that bucket."""
+    """Return the record in that bucket."""
     return record_of(None, folder / "bucket")
 
 
 def test_ctrl_c_ends_a_long_question(folder: Path) -> None:
-    """It is an interruption as everywhere, no error of DuckDB's, and is not waited for for days."""
+    """It is an ordinary interrupt, not an error of DuckDB's, and takes effect soon."""
     script = (
         "import os, signal, threading\n"
         "from pathlib import Path\n"
@@ -104,7 +104,7 @@ def test_a_signal_that_ends_a_question_leaves_no_folder(
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 def test_a_time_with_a_zone_is_compared_in_utc(folder: Path, zone: str) -> None:
-    """Wherever one asks: `ended_at > now()` means the moment, not what a clock on the wall says."""
+    """`ended_at > now()` is correct in any time zone."""
     script = (
         "from pathlib import Path\n"
         "from bastion.history.ask.query import query\n"
@@ -126,7 +126,7 @@ def test_a_time_with_a_zone_is_compared_in_utc(folder: Path, zone: str) -> None:
 
 
 def test_sql_reads_every_row_once(tmp_path: Path) -> None:
-    """Rows in Parquet and in the log are one table; moments are moments."""
+    """Rows in Parquet and in the log are one table; times are timestamps."""
     found = query(
         record(tmp_path),
         "SELECT count(*) AS n, sum(guaranteed_device_s) AS s, max(ended_at) AS last FROM attempts",
@@ -139,7 +139,7 @@ def test_sql_reads_every_row_once(tmp_path: Path) -> None:
 
 
 def test_the_wait_of_a_job_in_the_queue_can_be_asked(tmp_path: Path) -> None:
-    """Its present turn and its time since submission; an array tells how many of its tasks wait."""
+    """It has its present turn and its time since submission; an array's waiting tasks count."""
     store = LocalStore(tmp_path, makes_root=True, durable=False)
     job = replace(job_records.queued(), submitted_at=T0, queued_at=T0 + 500.0)
     many = new_array(replace(job, id="many"), Indices.of(range(7)), at_once=None)
@@ -157,7 +157,7 @@ def test_the_wait_of_a_job_in_the_queue_can_be_asked(tmp_path: Path) -> None:
 
 
 def record_of(_: object, folder: Path) -> Record:
-    """The same record again."""
+    """Return the same record again."""
     return Record(LocalStore(folder, durable=False), folder.as_uri())
 
 
@@ -191,7 +191,7 @@ def record_of(_: object, folder: Path) -> Record:
     ],
 )
 def test_a_wrong_query_is_told_what_is_right(known: Record, sql: str, words: str) -> None:
-    """What is wrong with a query is one line, with what was probably meant."""
+    """An error in a query is one line, with the probable intention."""
     with pytest.raises(SpecError, match=words) as error:
         query(known, sql)
     assert "\n" not in str(error.value)
@@ -214,7 +214,7 @@ def test_a_wrong_query_is_told_what_is_right(known: Record, sql: str, words: str
     ],
 )
 def test_sql_reaches_no_file_of_this_machine(folder: Path, known: Record, sql: str) -> None:
-    """No statement reads or writes a file beside the record's, however it is put."""
+    """No statement reads or writes a file beside the record's, in any form."""
     secret, root = folder / "secret.csv", folder / "bucket"
     with pytest.raises(SpecError):
         query(known, sql.format(secret=secret, root=root))
@@ -222,7 +222,7 @@ def test_sql_reaches_no_file_of_this_machine(folder: Path, known: Record, sql: s
 
 
 def test_sql_cannot_lift_its_restrictions(known: Record) -> None:
-    """Settings are locked, no variable of Python is seen, and `pg_catalog` shows no secret."""
+    """Settings are locked, no Python variable is visible, and `pg_catalog` shows no secret."""
     hidden = [("password",)]
     with pytest.raises(SpecError, match="no table 'hidden'"):
         query(known, "SELECT * FROM hidden")
@@ -236,7 +236,7 @@ def test_sql_cannot_lift_its_restrictions(known: Record) -> None:
 
 
 def test_a_long_answer_is_cut(known: Record) -> None:
-    """More rows than an answer may have are cut, and that is told."""
+    """Rows beyond the limit are cut off, with a note."""
     found = query(known, "FROM range(200000)")
     assert found.is_cut
     assert len(found.rows) == 100_000

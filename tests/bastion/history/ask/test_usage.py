@@ -1,4 +1,4 @@
-"""Usage: sums known by hand, and those of random histories, integrated moment by moment."""
+"""Usage: known sums, and those of random histories, integrated step by step."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ H = 3600.0
 
 
 def workload() -> Bucket:
-    """Two projects on one day, with sums that a person adds up."""
+    """Two projects on one day, with sums computed manually."""
     bucket = Bucket()
     bucket.seal(
         bucket.told(T0, Shares(nominal={"blue": {"h100": 8}, "red": {"h100": 8}})),
@@ -140,7 +140,7 @@ def by_name(found: Usage, key: str) -> dict[str, UsageRow]:
 
 
 def test_the_sums_of_a_day_are_those_that_a_person_adds_up() -> None:
-    """Hours by class, shares, waiting, waste and cost of two projects are as on paper."""
+    """Hours by class, shares, waits, waste and cost of two projects are as computed manually."""
     bucket = workload()
     found = usage(Record(bucket.store), by=["project"], since=T0, until=T0 + 24 * H)
     rows = by_name(found, "project")
@@ -208,7 +208,7 @@ def test_a_wait_is_told_to_three_digits() -> None:
 
 
 def test_an_attempt_counts_with_its_part_of_the_window() -> None:
-    """Of two hours that the window cuts in half, one counts; waste counts where it was."""
+    """If the window cuts two hours in half, one counts; waste counts where it occurred."""
     bucket = workload()
     record = Record(bucket.store)
     first = by_name(usage(record, by=["user"], since=T0, until=T0 + 2 * H), "user")
@@ -221,7 +221,7 @@ def test_an_attempt_counts_with_its_part_of_the_window() -> None:
 
 
 def test_a_job_counts_in_each_window_in_which_it_held_anything() -> None:
-    """Once, with its first attempt there: also where it was held or drained before it went on."""
+    """It counts once, with its first attempt there, even if it was held or drained before."""
     bucket, told = Bucket(), {"submitted_at": T0 - 60, "job_outcome": ""}
     spans = [(1, 2), (26, 27), (28, 29), (50, 51)]
     bucket.seal(
@@ -247,7 +247,7 @@ def test_a_job_counts_in_each_window_in_which_it_held_anything() -> None:
 
 
 def test_windows_side_by_side_add_up() -> None:
-    """The sums of the hours of a day are those of the day."""
+    """The sums of a day's hours are those of the day."""
     record = Record(workload().store)
     day = usage(record, by=["project"], since=T0, until=T0 + 12 * H)
     hours = [
@@ -261,7 +261,7 @@ def test_windows_side_by_side_add_up() -> None:
 
 
 def test_shares_count_from_when_they_were_given() -> None:
-    """A share that doubles at noon counts half a day each; a project that used nothing is a row."""
+    """A share that doubles at noon counts half a day each; an unused project has a row."""
     bucket = workload()
     later = Shares(nominal={"blue": {"h100": 16}, "red": {"h100": 0}, "green": {"h100": 4}})
     bucket.seal(bucket.told(T0 + 12 * H, later))
@@ -273,7 +273,7 @@ def test_shares_count_from_when_they_were_given() -> None:
 
 
 def test_a_question_that_makes_no_sense_is_refused() -> None:
-    """Unknown keys, keys twice, no key and an empty window are named."""
+    """Unknown keys, duplicate keys, no key and an empty window are named."""
     record = Record(MemoryStore(lambda: 0.0))
     for by in (["day"], [], ["user", "user"]):
         with pytest.raises(SpecError, match="each once"):
@@ -283,7 +283,7 @@ def test_a_question_that_makes_no_sense_is_refused() -> None:
 
 
 def test_an_empty_record_has_no_rows() -> None:
-    """A bucket without any history is summed up without an error."""
+    """A bucket without any history gives sums without an error."""
     assert usage(Record(MemoryStore(lambda: 0.0)), by=["pool"], since=0.0, until=1.0).rows == ()
 
 
@@ -299,7 +299,7 @@ MACHINES = {
 
 
 class History:
-    """A random history of jobs: each event goes through the real draft, and time is integrated."""
+    """A random history: each event passes through the real draft, and time is integrated."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -311,7 +311,7 @@ class History:
         self.count = 0
 
     def run(self, steps: int = 120) -> MemoryStore:
-        """Return the bucket after so many steps; some jobs may still run."""
+        """Return the bucket after that many steps; some jobs may still run."""
         store = MemoryStore(lambda: self.root.now)
         for _ in range(steps):
             self._pass(self.chance.choice([0.5, 7.25, 600.0, 30_000.0]))
@@ -458,7 +458,7 @@ def check_history(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_sums_are_those_of_the_scheduler_on_random_histories(seed: int) -> None:
-    """Whatever jobs do, device hours by class are what was held, and windows add up."""
+    """For any history, device hours by class are what was held, and windows add up."""
     check_history(seed)
 
 
@@ -476,7 +476,7 @@ def counts_from_its_admission(attempt: Attempt, now: float) -> float:
 def test_the_property_catches_a_wrong_account(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Attempt, float], float]
 ) -> None:
-    """Sums of usage made by a wrong rule are not those of the scheduler."""
+    """Sums computed by a wrong rule differ from those of the scheduler."""
     monkeypatch.setattr(Attempt, "borrowed_until", mutant)
     with pytest.raises(AssertionError):
         for seed in range(6):
@@ -486,7 +486,7 @@ def test_the_property_catches_a_wrong_account(
 @pytest.mark.prove
 @pytest.mark.parametrize("portion", range(10))
 def test_the_sums_are_those_of_the_scheduler_on_many_histories(portion: int) -> None:
-    """The same on hundreds of histories."""
+    """The same holds for hundreds of histories."""
     each = at_length(10)
     for seed in range(100 + portion * each, 100 + (portion + 1) * each):
         check_history(seed)
