@@ -15,13 +15,13 @@ from tests.rigs.real import is_real
 TEARDOWN_S = 300.0
 """Only ends what hangs, with the stacks of all threads."""
 
-# The time of an example depends on how busy the machine is; no test depends on it.
+# The time of an example depends on the load of the machine; no test depends on it.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
 
 def pytest_configure() -> None:
-    """Heed interrupts, which tests send: what a shell starts in the background does not."""
+    """Handle interrupts, which tests send: a program in a shell's background ignores them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,12 +37,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """
-    End this process if fixtures do not end: xdist then tells which test it was, and goes on.
+    End this process if fixtures do not end: xdist then names the test, and continues.
 
-    pytest-timeout limits a test and its fixtures together, once. Where a test has failed by it, or
-    by anything else, pytest lifts its own limits too, and nothing would end a fixture that hangs.
+    pytest-timeout limits a test and its fixtures together, once. If a test has failed because of
+    it, or for another reason, pytest removes its own limits too, and nothing would end a hanging
+    fixture.
     """
-    # Another descriptor than 2, which is captured.
+    # A descriptor other than 2, which is captured.
     file = item.config.stash[fault_handler_stderr_fd_key]
     faulthandler.dump_traceback_later(TEARDOWN_S, file=file, exit=True)
     try:

@@ -33,7 +33,7 @@ guarded(main)
 
 @pytest.mark.parametrize("how", ["ends", "killed"])
 def test_what_a_benchmark_started_ends_with_it(how: str) -> None:
-    """Also a process in a session of its own whose parent has ended."""
+    """This includes a process in its own session whose parent has ended."""
     argv = [sys.executable, "-c", PROGRAM, how]
     guard = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert guard.stdout is not None

@@ -1,4 +1,4 @@
-"""Benchmarks print alike: the machine, then medians."""
+"""All benchmarks print in the same form: the machine, then medians."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from benchmarks import table
 
 
 def test_the_machine_is_named() -> None:
-    """A table says which processor, how many cores and which Python its numbers are of."""
+    """A table has the CPU, the number of cores and the Python version of its numbers."""
     assert f" cores, Python {platform.python_version()}" in table.machine()
 
 
 def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
-    """Text is set to the left, numbers to the right, with the machine above them."""
+    """Text is aligned left, numbers right, with the machine above them."""
     table.show(
         [{"what": "decide", "jobs": 10_000, "ms": 42.123}, {"what": "x", "jobs": 1, "ms": 0.5}]
     )
@@ -36,7 +36,7 @@ def test_no_rows_print_no_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_limit_that_is_missed_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row says whether its limit holds, and one that does not is seen by a script."""
+    """Each row says whether its limit holds, and a script sees a missed one."""
     assert table.show_limits([("turn, s", 1.0, 0.5), ("memory, MB", 150.0, 150.0)]) == 0
     assert "MISSED" not in capsys.readouterr().out
     assert table.show_limits([("turn, s", 1.0, 1.5), ("memory, MB", 150.0, 100.0)]) == 1

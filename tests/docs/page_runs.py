@@ -22,7 +22,7 @@ def run(
     steps: Sequence[Edit | Step], folder: Path, *, env: Mapping[str, str] | None = None
 ) -> None:
     """
-    Do `steps` in `folder`; every command has to print what its page says.
+    Do `steps` in `folder`; every command must print what its page says.
 
     Raises:
         AssertionError: A command prints something else, or leaves a process running.
@@ -63,7 +63,7 @@ def _run(step: Step, folder: Path, environment: Mapping[str, str]) -> None:
 
 
 def started_in(folder: Path) -> list[int]:
-    """The living processes whose working directory or command line lies in `folder`."""
+    """Return the living processes whose working directory or command line is in `folder`."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

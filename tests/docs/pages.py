@@ -93,7 +93,7 @@ class Edit(NamedTuple):
 
 
 def recipe(text: str) -> list[Edit | Step]:
-    """Every edit and every command of a recipe, in order."""
+    """Return every edit and every command of a recipe, in order."""
     found: list[tuple[int, Edit | Step]] = [
         (each.start(), Edit(path=each[2], block=each[3], is_new=each[1] == "new"))
         for each in _EDIT.finditer(text)

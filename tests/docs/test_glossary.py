@@ -14,7 +14,7 @@ SYNONYMS = frozenset({"worker", "daemon", "master", "pod", "box", "backend", "ex
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """(term, meaning, words not used) of every line of the glossary's tables."""
+    """Return (term, meaning, words not used) of every line of the glossary's tables."""
     text = (REPOSITORY / "docs" / "glossary.md").read_text()
     return re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \| ?(.*?) ?\|$", text, re.MULTILINE)
 
@@ -35,7 +35,7 @@ def test_every_row_is_parsed() -> None:
 
 
 def test_every_term_is_in_use() -> None:
-    """Each term occurs in the code or its tests: a row goes with the word."""
+    """Each term occurs in the code or its tests: an unused term has no row."""
     files = [*rules.sources(), *(REPOSITORY / "tests").rglob("*.py")]
     source = "\n".join(path.read_text().lower() for path in files)
     unused = [term for term, _, _ in rows() if not re.search(spelled(term), source)]

@@ -35,7 +35,7 @@ TODAY = [
 
 @pytest.mark.parametrize("page", TODAY, ids=pages.name)
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    """A page that says where to read changes when the file moves; decisions keep their words."""
+    """A page that says where to read changes when the file moves; decisions stay as they are."""
     named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", page.read_text())
     assert not [path for path in named if not (pages.REPOSITORY / path).exists()]
 

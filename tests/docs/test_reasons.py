@@ -16,7 +16,7 @@ from tests.docs.reason_examples import EXAMPLES
 GUIDE = (REPOSITORY / "docs" / "guides" / "read-a-refusal.md").read_text()
 REASONS = {kind.__name__ for kind in get_args(Reason)}
 BASES = {"BastionError", "LeaseError", "ProviderError"}
-"""Errors that are never raised themselves, or by code that has nothing better to say."""
+"""Errors that are never raised themselves, or only without a more specific one."""
 ERRORS = {
     name
     for name, kind in vars(errors).items()
@@ -31,7 +31,7 @@ def test_every_reason_to_wait_or_to_be_stopped_is_explained() -> None:
 
 
 def test_no_row_is_of_a_reason_that_is_gone() -> None:
-    """Every name in the first column of the table of reasons is a reason."""
+    """Every name in the first column of the table of reasons is a current reason."""
     rows = re.findall(r"^\| ((?:`[A-Z]\w+`(?:, )?)+) \|", GUIDE, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert named <= {kind.__name__ for kind in get_args(WaitingReason)}
@@ -41,7 +41,7 @@ def test_no_row_is_of_a_reason_that_is_gone() -> None:
     ("folder", "names"), [("reasons", REASONS), ("errors", {*ERRORS, "BusyError"})]
 )
 def test_each_has_a_page_that_the_list_names(folder: str, names: set[str]) -> None:
-    """Neither a page nor a line of the list is missing, and none is of something that is gone."""
+    """Neither a page nor a line of the list is missing or outdated."""
     pages = {page.stem for page in (REPOSITORY / "docs" / folder).glob("*.md")} - {"README"}
     assert pages == names
     listed = links((REPOSITORY / "docs" / folder / "README.md").read_text())
@@ -56,5 +56,5 @@ def test_a_page_quotes_its_reason_as_it_is_printed(example: Reason) -> None:
 
 
 def test_there_is_an_example_of_every_reason() -> None:
-    """So that every page is held to the words of its reason."""
+    """This ensures that every page is compared with its reason."""
     assert {example.kind for example in EXAMPLES} == REASONS

@@ -1,4 +1,4 @@
-"""Every recipe of docs/contributing/ works if it is followed to the letter."""
+"""Every recipe of docs/contributing/ works if it is followed exactly."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_site_has_every_page_and_every_public_name(tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_python_api_names_every_public_name_once() -> None:
-    """What `import bastion` gives has its docstring on the site, and nothing else has."""
+    """The site has the docstrings of the contents of `import bastion`, and no others."""
     directives = re.findall(r"^\.\. auto\w+:: bastion\.(\w+)$", PYTHON_PAGE.read_text(), re.M)
     assert sorted(directives) == sorted(public)
 
@@ -57,7 +57,7 @@ def test_every_public_docstring_is_laid_out_as_it_is_written() -> None:
 
 
 def test_a_broken_docstring_is_seen() -> None:
-    """A block that does not end well is a warning, as it is when the site is built."""
+    """A block with a wrong end is a warning, as when the site is built."""
     broken = _warnings(_laid_out("One ``that never ends\n"))
     assert "start-string without end-string" in broken
 
@@ -85,7 +85,7 @@ def _docstrings(each: str) -> Iterator[tuple[str, str]]:
 
 
 def _warnings(text: str) -> str:
-    """What docutils says against `text`."""
+    """Return docutils' warnings about `text`."""
     told = io.StringIO()
     publish_doctree(text, settings_overrides={"report_level": 2, "warning_stream": told})
     return told.getvalue()

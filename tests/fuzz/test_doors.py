@@ -24,7 +24,7 @@ LEAST_BYTES = 32 << 20
 
 @pytest.mark.parametrize("name", DOORS)
 def test_what_once_stopped_a_bastion_does_not(name: str) -> None:
-    """Every input that once was an attack is accepted, or refused with the door's own errors."""
+    """Every earlier attack is accepted, or refused with the door's own errors."""
     for seed in DOORS[name].seeds:
         tracemalloc.start()
         try:

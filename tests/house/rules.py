@@ -297,5 +297,5 @@ def _dotted(node: ast.expr) -> str:
 
 
 def words(name: str) -> set[str]:
-    """`LogHandler`, `log_handler` -> {log, handler}."""
+    """Return the words of a name: `LogHandler`, `log_handler` -> {log, handler}."""
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}

@@ -1,4 +1,4 @@
-"""Every folder says what lives there, and none is too large."""
+"""Every folder describes its contents, and none is too large."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUPS = sorted(
     "folder", GROUPS, ids=lambda folder: str(folder.relative_to(rules.REPOSITORY))
 )
 def test_a_group_has_a_guide_that_names_its_files(folder: Path) -> None:
-    """Its `__init__` says in a paragraph what is in it; what it names in backticks exists."""
+    """Its `__init__` describes it in a paragraph; everything it names in backticks exists."""
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     assert len(text.split("\n\n")) > 1, "one line is no guide"
     named = set(re.findall(r"`([a-z0-9_]+)(?:/|\.py|\.[a-z]+)?`", text))
@@ -44,6 +44,6 @@ def test_a_group_has_a_guide_that_names_its_files(folder: Path) -> None:
     "folder", GROUPS, ids=lambda folder: str(folder.relative_to(rules.REPOSITORY))
 )
 def test_a_group_is_small(folder: Path) -> None:
-    """A folder with more than a dozen files beside its guide is not read at a glance."""
+    """A folder with more than a dozen files beside its guide cannot be grasped at a glance."""
     files = [path for path in folder.glob("*.py") if path.stem != "__init__"]
     assert len(files) <= MOST_FILES or _name(folder) in LARGER

@@ -1,4 +1,4 @@
-"""The packages keep the rules of this code base, and the rules catch what they should."""
+"""The packages follow the rules of this code base, and the rules catch violations."""
 
 from __future__ import annotations
 

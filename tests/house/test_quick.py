@@ -1,4 +1,4 @@
-"""`make quick` is what a person runs all day: no test of it starts a server or a program."""
+"""`make quick` is for frequent use: none of its tests starts a server or a program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_what_starts_a_program_through_others_is_found() -> None:
 
 
 def test_only_what_starts_programs_is_left_out(request: pytest.FixtureRequest) -> None:
-    """This test names helpers that do; so it is marked itself, and left out of `make quick`."""
+    """This test names helpers that start programs, so it is marked and left out itself."""
     assert _helper() is subprocess
     assert is_real(request.node)
     assert request.node.get_closest_marker("real") is not None

@@ -1,4 +1,4 @@
-"""The root of the repository holds what a reader or a tool looks for there, and nothing else."""
+"""The root of the repository contains only what a reader or a tool expects there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILES = {
 
 
 def test_no_file_was_left_in_the_root() -> None:
-    """A file that a trial wrote there, and a commit took along, is found."""
+    """A temporary file that was committed by mistake is detected."""
     listed = subprocess.run(
         ["git", "ls-files", "--", ":(glob)*"],
         cwd=rules.REPOSITORY,

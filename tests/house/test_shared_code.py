@@ -1,4 +1,4 @@
-"""Tests share helpers through files that hold no tests."""
+"""Tests share helpers in files without tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IMPORT = re.compile(
 
 
 def test_no_test_file_is_imported_from() -> None:
-    """What two test files use is in a file of its own, so that one can change without the other."""
+    """Code of two test files is in a separate file, so one can change without the other."""
     found = [
         f"{path.relative_to(rules.REPOSITORY)} imports {match[1] or match[2]}"
         for path in sorted((rules.REPOSITORY / "tests").rglob("*.py"))

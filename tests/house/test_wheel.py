@@ -1,4 +1,4 @@
-"""The wheel that users install holds the packages, whole, and nothing else; an index accepts it."""
+"""The wheel for users contains exactly the complete packages; an index accepts it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_index_would_accept_both_distributions(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_each_extra_installs_and_runs(version: str, tmp_path: Path) -> None:
-    """In a clean environment of every Python that is promised, where this machine has it."""
+    """It is tested in a clean environment of every supported Python on this machine."""
     uv = str(Path(sys.executable).with_name("uv"))
     found = subprocess.run(
         [uv, "python", "find", "--no-python-downloads", version], capture_output=True, text=True

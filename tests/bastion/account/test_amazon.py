@@ -1,4 +1,4 @@
-"""An account of Amazon's gets what a bastion needs, once, against moto's IAM and S3."""
+"""An Amazon account gets what a bastion needs, once, with moto's IAM and S3."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ NEEDS = Needs(
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An account in which nothing is."""
+    """Run an empty account."""
     with moto_server() as url, credentials():
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         yield url
 
 
 def taken() -> list[str]:
-    """What was done, step by step."""
+    """Return what was done, step by step."""
     return [done for step in amazon.steps(NEEDS) if (done := step.take())]
 
 
 def test_everything_is_made_once(server: str) -> None:
-    """The second time nothing is changed; instances can have the roles, and pass them on."""
+    """The second run changes nothing; instances can have the roles, and pass them on."""
     assert taken() == [
         "made bucket s3://acme-bastions in eu-central-1",
         "made role and instance profile bastion",
@@ -53,7 +53,7 @@ def test_everything_is_made_once(server: str) -> None:
 
 
 def test_a_policy_of_another_time_is_replaced(server: str) -> None:
-    """A new pool's role is passed on from the next time on."""
+    """The next run allows passing on the role of a new pool."""
     taken()
     iam = boto3.client("iam", region_name="us-east-1")
     old = json.dumps(amazon.machines_policy([]))
@@ -62,7 +62,7 @@ def test_a_policy_of_another_time_is_replaced(server: str) -> None:
 
 
 def test_the_commands_do_the_same() -> None:
-    """Each looks before it makes, so that all of them can be run again; no login is needed."""
+    """Each checks before it creates, so all of them can be repeated; no login is needed."""
     commands = [line for step in amazon.steps(NEEDS) for line in step.commands]
     assert [" ".join(line.split()[:3]) for line in commands] == [
         "aws s3api head-bucket",

@@ -1,4 +1,4 @@
-"""A project of Google's gets what a bastion needs, once, by calls that Google describes."""
+"""A Google project gets what a bastion needs, once, by calls in Google's description."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEEDS = Needs(
 
 @pytest.fixture
 def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """A project in which nothing is, behind servers that are held against Google's descriptions."""
+    """Run an empty project on servers that are checked against Google's descriptions."""
     made = Project()
     with ExitStack() as stack:
         every = servers(made, VirtualClock())
@@ -38,12 +38,12 @@ def project(monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
 
 
 def taken(needs: Needs = NEEDS) -> list[str]:
-    """What was done, step by step."""
+    """Return what was done, step by step."""
     return [done for step in google.steps(needs, VirtualClock()) if (done := step.take())]
 
 
 def test_everything_is_made_once(project: Project) -> None:
-    """The second time nothing is changed, for everything is as it should be."""
+    """The second run changes nothing, because everything is in place."""
     assert taken() == [
         "enabled storage.googleapis.com, iam.googleapis.com, compute.googleapis.com,"
         " tpu.googleapis.com",
@@ -61,7 +61,7 @@ def test_everything_is_made_once(project: Project) -> None:
 
 
 def test_a_policy_that_changes_meanwhile_is_read_again(project: Project) -> None:
-    """So is one for which a new account is not known yet."""
+    """A policy that does not know a new account yet is read again too."""
     project.conflicts, project.unknown_for = 1, 2
     assert len(taken()) == 7
     assert project.policies["acme"]["bindings"] == [
@@ -71,7 +71,7 @@ def test_a_policy_that_changes_meanwhile_is_read_again(project: Project) -> None
 
 
 def test_others_keep_what_they_have(project: Project) -> None:
-    """Bindings of others stay, and one with a condition is none of ours."""
+    """Bindings of others stay, and one with a condition is not ours."""
     role = "roles/tpu.admin"
     others = [
         {"role": role, "members": ["user:ada@acme.org"]},
@@ -85,7 +85,7 @@ def test_others_keep_what_they_have(project: Project) -> None:
 
 
 def test_the_commands_do_the_same() -> None:
-    """Each looks before it makes, so that all of them can be run again; no login is needed."""
+    """Each checks before it creates, so all of them can be repeated; no login is needed."""
     commands = [line for step in google.steps(NEEDS, VirtualClock()) for line in step.commands]
     assert [" ".join(line.split()[1:4]) for line in commands] == [
         "services enable storage.googleapis.com",
@@ -99,7 +99,7 @@ def test_the_commands_do_the_same() -> None:
 
 
 def test_what_google_would_refuse_is_told_first() -> None:
-    """A name that is too short; and an identity that is no service account names no project."""
+    """A name that is too short is refused, and so is an identity without a project."""
     short = "serviceAccount:gpus@acme.iam.gserviceaccount.com"
     with pytest.raises(SpecError, match="'gpus': no name of a service account"):
         list(google.steps(replace(NEEDS, agents=(short,)), VirtualClock()))

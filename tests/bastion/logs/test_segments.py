@@ -1,4 +1,4 @@
-"""Segments: a log cut anywhere, by anyone, is the same log."""
+"""Segments: a log cut anywhere, by any writer, is the same log."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PREFIX = "logs/p/j/a1/r0/h0/p0/"
 
 
 def new_store() -> MemoryStore:
-    """An empty bucket."""
+    """Return an empty bucket."""
     return MemoryStore(lambda: 0.0)
 
 
 def stored(store: MemoryStore) -> bytes:
-    """The log, read by names alone."""
+    """Return the log, read by names alone."""
     whole = b""
     for entry in store.list(PREFIX):
         assert offset_of(entry.key) == len(whole)
@@ -129,7 +129,7 @@ def test_names_have_offsets(key: str, offset: int | None) -> None:
 def test_when_a_log_is_flushed(
     pace: Pace, shipped: int, size: int, age: float, urgent: bool, wait: float | None
 ) -> None:
-    """First bytes at once; young or followed logs soon; old ones rarely or when much waits."""
+    """First bytes are immediate; young or followed logs soon; old ones rarely or in bulk."""
     at = due_at(
         pace,
         shipped_bytes=shipped,

@@ -1,4 +1,4 @@
-"""The alerts and the dashboard of `examples/metrics`: for one source or two, true either way."""
+"""The alerts and the dashboard of `examples/metrics` are correct with one source or two."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ needs_promtool = pytest.mark.skipif(
 
 
 def told_by_both() -> set[str]:
-    """The gauges that the guide says a bastion and its pages both have."""
+    """Return the gauges that, according to the guide, a bastion and its pages both export."""
     rows = re.findall(r"^\| (`bastion_[^|]*) \| both \|", GUIDE.read_text(), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"bastion_[a-z_]+", row)}
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Every query of the dashboard and of the alerts, with the panel or alert that asks it."""
+    """Yield every query of the dashboard and the alerts, with its panel or alert."""
     for panel in json.loads((EXAMPLES / "grafana.json").read_text())["panels"]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"]
@@ -40,7 +40,7 @@ def queries() -> Iterator[tuple[str, str]]:
 
 
 def test_what_two_tell_is_summed_up_once() -> None:
-    """Scraping a bastion and its pages doubles no sum: what both tell is first taken once."""
+    """Scraping a bastion and its pages doubles no sum: common values are counted once."""
     both = told_by_both() - {"bastion_store_seconds"}  # each counts its own calls
     assert {"bastion_jobs", "bastion_devices", "bastion_preemptions_total"} <= both
     seen = set()
@@ -59,7 +59,7 @@ def test_what_two_tell_is_summed_up_once() -> None:
 
 
 def test_every_query_names_the_bucket_it_is_about() -> None:
-    """A dashboard of several buckets shows the chosen ones, and an alert says which."""
+    """A dashboard of several buckets shows the selected ones, and an alert says which."""
     for title, query in queries():
         if title.startswith("Bastion"):
             assert not re.search(r"\bby \((?!bucket\b)", query), (title, query)
@@ -68,7 +68,7 @@ def test_every_query_names_the_bucket_it_is_about() -> None:
 
 
 def test_a_process_that_never_led_tells_nothing_of_commits() -> None:
-    """A page server, or a standby, exports no false zero: neither commits nor strangers."""
+    """A page server or a standby exports no false zero of commits or strangers."""
     meter = PrometheusMeter()
     meter.looked({}, {}, {"seq": 7, "leader": "b"})
     text = meter.answer("")[0].decode()
@@ -83,7 +83,7 @@ def test_a_process_that_never_led_tells_nothing_of_commits() -> None:
 
 
 def test_a_bastion_that_lost_the_lead_tells_no_old_views() -> None:
-    """What it published is forgotten once another leads; its counters stay."""
+    """Its published values are dropped once another leads; its counters stay."""
     meter = PrometheusMeter()
     meter.committed([], {})
     meter.published({"status": {"leader": "a", "seq": 7, "now": 1.0}})
@@ -97,7 +97,7 @@ def test_a_bastion_that_lost_the_lead_tells_no_old_views() -> None:
 @needs_promtool
 @pytest.mark.prove
 def test_each_alert_fires_for_what_it_names(tmp_path: Path) -> None:
-    """By Prometheus' own rule tests: none for a bastion that is well, each for its trouble."""
+    """Prometheus' own rule tests run: a healthy bastion has none, each problem has its own."""
     shutil.copy(EXAMPLES / "rules.yml", tmp_path)
     shutil.copy(Path(__file__).with_name("alerts.yml"), tmp_path)
     ran = subprocess.run(
@@ -111,7 +111,7 @@ def test_each_alert_fires_for_what_it_names(tmp_path: Path) -> None:
 @needs_promtool
 @pytest.mark.prove
 def test_prometheus_takes_the_configuration_of_the_guide(tmp_path: Path) -> None:
-    """The lines that the guide shows are a configuration, and what is scraped is clean."""
+    """The lines in the guide are a valid configuration, and scraped data is clean."""
     (text,) = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (tmp_path / "prometheus.yml").write_text(text)
     shutil.copy(EXAMPLES / "rules.yml", tmp_path)

@@ -1,4 +1,4 @@
-"""What Prometheus is told, read with the client's own parser."""
+"""The metrics for Prometheus, read with the client's own parser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Samples = dict[str, dict[frozenset[tuple[str, str]], float]]
 
 
 def parsed(text: str) -> Samples:
-    """Every sample of an answer: by name and labels."""
+    """Return every sample of an answer: by name and labels."""
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -44,14 +44,14 @@ def parsed(text: str) -> Samples:
 
 
 def told(meter: PrometheusMeter) -> Samples:
-    """What `meter` answers with."""
+    """Return the answer of `meter`."""
     data, content_type = meter.answer(OPEN_METRICS)
     assert content_type.startswith("application/openmetrics-text")
     return parsed(data.decode())
 
 
 def labels(**named: str) -> frozenset[tuple[str, str]]:
-    """The labels of a sample."""
+    """Return the labels of a sample."""
     return frozenset(named.items())
 
 
@@ -73,7 +73,7 @@ def test_a_page_server_tells_the_queue_the_devices_and_the_shares() -> None:
 
 
 def test_what_is_used_of_budgets_is_told() -> None:
-    """Of each project or group, by type."""
+    """They are shown for each project or group, by type."""
     lab = {"period": "day", "renewed_at": 9.0, "hours": {"h100": 50}, "used": {"h100": 12.5}}
     meter = PrometheusMeter()
     meter.looked({}, {}, {"budgets": {"lab": lab}})
@@ -103,7 +103,7 @@ def test_what_maintenance_closes_is_not_idle() -> None:
 
 
 def test_a_page_server_tells_how_much_devices_are_used() -> None:
-    """By project, of the devices that it holds and that tell; by machine, of all of them."""
+    """By project, held devices with reports count; by machine, all devices with reports."""
     queue = {"now": 9.0, "jobs": [{"id": "a-1", "project": "p"}, {"id": "b-1", "project": "q"}]}
     held = {"a-1": {"h100": [0, 1], "cpu": [3]}, "b-1": {"h100": [2]}}
     machines = [{"name": "m-0", "pool": "m", "held": held}, {"name": "m-1", "pool": "m"}]
@@ -128,7 +128,7 @@ def test_a_page_server_tells_how_much_devices_are_used() -> None:
 
 
 def test_a_scrape_of_a_page_server_has_the_use_of_its_bucket() -> None:
-    """What agents wrote is read for the scrape, and left out once it is old."""
+    """Agents' reports are read for the scrape, and left out once they are old."""
     root = busy_root(machines=2, running=2, queued=1)
     store = MemoryStore(lambda: NOW)
     write_bucket(store, root)
@@ -140,7 +140,7 @@ def test_a_scrape_of_a_page_server_has_the_use_of_its_bucket() -> None:
 
 
 def test_starts_and_preemptions_between_two_looks_are_counted_once() -> None:
-    """A page server that began later counts what changes from then on."""
+    """A page server that started later counts changes from then on."""
     meter = PrometheusMeter()
     row = {"id": "a-1", "project": "p", "phase": "queued", "state": "queued", "submitted_at": 100.0}
     started = row | {"phase": "running", "state": "running", "started_at": 130.0, "attempt": 1}
@@ -155,7 +155,7 @@ def test_starts_and_preemptions_between_two_looks_are_counted_once() -> None:
 
 
 def test_a_bastion_counts_what_it_commits() -> None:
-    """Every start, preemption and end of a commit, and the commit itself."""
+    """It counts every start, preemption and end of a commit, and the commit itself."""
     meter, job = PrometheusMeter(), running()
     assert state_of(job) == "running"
     job = replace(job, attempts=1)
@@ -179,7 +179,7 @@ def test_a_bastion_counts_what_it_commits() -> None:
 
 
 def test_the_end_of_an_array_is_the_end_of_no_job() -> None:
-    """Its tasks were counted as each ended; tasks that never started are told of, and no end."""
+    """Its tasks were counted as each ended; tasks that never started are counted separately."""
     meter = PrometheusMeter()
     task = replace(queued_job(running()), job_outcome="succeeded", task=0)
     array = replace(task, job_outcome="cancelled", task=None, tasks=2)
@@ -194,7 +194,7 @@ def test_the_end_of_an_array_is_the_end_of_no_job() -> None:
 
 
 def test_calls_of_the_store_are_counted_by_what_became_of_them() -> None:
-    """Each operation and outcome, whatever is raised; the answer is that of the store."""
+    """Each operation and outcome counts, whatever is raised; the answer is unchanged."""
 
     class Broken(MemoryStore):
         def delete(self, key: str) -> None:
@@ -221,7 +221,7 @@ def test_calls_of_the_store_are_counted_by_what_became_of_them() -> None:
 
 
 def test_a_share_that_is_not_honoured_shows_its_age() -> None:
-    """A job that its project's own idle share has room for is told apart from one that borrows."""
+    """A job that fits in its project's own idle share differs from one that borrows."""
     queue = {
         "now": 1000.0,
         "jobs": [
@@ -250,7 +250,7 @@ def test_a_share_that_is_not_honoured_shows_its_age() -> None:
 
 
 def test_the_wait_of_a_requeued_job_counts_from_its_requeue() -> None:
-    """What a job ran before it was preempted is no wait; a bucket of an older bastion is read."""
+    """The run before a preemption is no wait; a bucket of an older bastion can be read."""
     begun = replace(stopping(), submitted_at=T0 - 9000.0)
     job = drained(ended(begun, exited(-15, notice="preempt")))
     root = Root(epoch=1, seq=1, now=T0 + 62, write_id="w", jobs={job.id: job})
@@ -267,7 +267,7 @@ def test_the_wait_of_a_requeued_job_counts_from_its_requeue() -> None:
 
 
 def test_what_a_job_waits_for_another_is_no_wait_in_the_queue() -> None:
-    """Its first start is counted from when it joined the queue, by a bastion and by pages."""
+    """The first start counts from when it joined the queue, in a bastion and in pages."""
     job = replace(running(), submitted_at=T0 - 9000.0, queued_at=T0 - 7.0)
     events = [Event(n=1, at=T0, job=job.id, project="blue", what="running")]
     bastion, pages = PrometheusMeter(), PrometheusMeter()
@@ -280,7 +280,7 @@ def test_what_a_job_waits_for_another_is_no_wait_in_the_queue() -> None:
 
 
 def test_a_task_of_an_array_that_waits_shows_its_age() -> None:
-    """A project whose only job is an array waits as any does, but not for what its user limits."""
+    """A project whose only job is an array has an age, but not for a limit of its user."""
     row = {"id": "a", "submitted_at": 400.0, "units": {"h": 2}}
     limited = {"counts": {"running": 1, "queued": 9}, "reason": {"kind": "AtOnce"}}
     single = {"state": "queued", "reason": {"kind": "OverUserLimit"}}
@@ -313,7 +313,7 @@ def test_names_full_of_markup_are_labels() -> None:
 
 
 def test_a_port_answers_on_loopback_and_closes() -> None:
-    """A scrape of the port gives the counters; a port that is taken is an error of the caller."""
+    """A scrape of the port returns the counters; a port in use is an error of the caller."""
     meter = PrometheusMeter()
     meter.turned(0.01, moved=False)
     port, close = open_port(meter, "127.0.0.1", 0)
@@ -330,7 +330,7 @@ def test_a_port_answers_on_loopback_and_closes() -> None:
 
 
 def test_the_dashboard_and_the_rules_name_metrics_that_exist() -> None:
-    """Every metric that the examples use is one that a bastion or a page server has."""
+    """Every metric that the examples use is exported by a bastion or a page server."""
     store, clock = busy_store(), VirtualClock(wall=NOW)
     root = busy_root(machines=4, running=6, queued=120)
     name = next(iter(root.jobs))
@@ -357,7 +357,7 @@ def test_the_dashboard_and_the_rules_name_metrics_that_exist() -> None:
 
 
 def test_the_dashboard_is_one_that_grafana_reads() -> None:
-    """It is JSON with panels that each have a title, a type, a place and a query."""
+    """It is JSON with panels that each have a title, a type, a position and a query."""
     board = json.loads((EXAMPLES / "grafana.json").read_text())
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"]) >= 8
     for panel in board["panels"]:
@@ -367,7 +367,7 @@ def test_the_dashboard_is_one_that_grafana_reads() -> None:
 
 
 def test_an_older_view_leaves_metrics_out_and_breaks_none() -> None:
-    """A bucket that nothing was published in, and rows without new fields, still answer."""
+    """A bucket without publications, and rows without new fields, still give an answer."""
     store = MemoryStore(lambda: NOW)
     with site(store) as client:
         empty = client.get("/metrics", headers={"accept": OPEN_METRICS})
