@@ -455,7 +455,7 @@ def test_patience_for_a_boot_begins_when_there_is_a_machine() -> None:
 
 def test_a_machine_whose_agent_does_not_begin_is_overdue_as_any_other() -> None:
     """The reason is kept while it lasts; after the timeout, the machine is created again."""
-    why, used = "its agent does not begin: no bucket", [COMING.name]
+    why, used = "its agent does not start: no bucket", [COMING.name]
     shown = turn(COMING, listing=(seen_of(COMING, stuck=why),), used=used)
     assert (shown[COMING.name].stuck, shown[COMING.name].waits) == (why, "")
     late = turn(*shown.values(), listing=(seen_of(COMING, stuck=why),), used=used, now=5000.0)

@@ -153,7 +153,7 @@ def test_large_files_come_when_asked_for(repository: Path, tmp_path: Path) -> No
 
 def test_a_repository_that_wants_a_login_is_told(tmp_path: Path) -> None:
     """No password prompt appears: it is an error with a solution."""
-    with served_by_http(tmp_path) as base, pytest.raises(BundleError, match="wants a login"):
+    with served_by_http(tmp_path) as base, pytest.raises(BundleError, match="requires a login"):
         resolve(GitRepo(f"{base}/private/x.git"), access=ACCESS)
 
 

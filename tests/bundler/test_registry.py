@@ -151,7 +151,7 @@ def test_an_answer_without_a_digest_is_no_answer(registry: Registry) -> None:
 
 def test_no_registry_cannot_be_asked() -> None:
     """A missing registry is named, with the reason."""
-    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 does not tell .*: .*refused"):
+    with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1 does not say .*: .*refused"):
         resolve_image("127.0.0.1:1/team/train:1")
 
 

@@ -44,7 +44,7 @@ def test_events_are_cut_by_number_and_by_time(run: Run, bucket: Bucket) -> None:
 
 
 def test_events_tell_the_longest_wait_in_the_queue(run: Run, bucket: Bucket) -> None:
-    """The hint is a command that shows what held devices; holds and short waits do not count."""
+    """The hint is a command that shows who used the devices; holds and short waits do not count."""
     script = [
         (0, "submitted"),
         (1, "held"),

@@ -92,7 +92,7 @@ def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
 
 
 def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
-    """A flag named in an answer is one of launch or list."""
+    """A flag named in an answer is one of launch, list or quota."""
     _, verbs = build()
     for verb in ("launch", "list"):
         own = {flag for each in verbs.parsers[verb]._actions for flag in each.option_strings}

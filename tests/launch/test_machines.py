@@ -115,13 +115,9 @@ def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> N
 
 def test_what_maintenance_closes_is_not_free(run: Run, bucket: Bucket) -> None:
     """It is announced before the window, closed during it, and forgotten afterwards."""
-    found = bucket.store.read(layout.QUOTA)
-    assert found is not None
-    window = (
-        "[[maintenance]]\nfrom = 2026-08-01T06:00:00Z\nuntil = 2026-08-01T12:00:00Z\n"
-        'pools = ["gpu"]\nreason = "new firmware"\n'
-    )
-    put(bucket.store, layout.QUOTA, found.data + window.encode())
+    begin, end = (datetime(2026, 8, 1, hour, tzinfo=UTC).timestamp() for hour in (6, 12))
+    window = {"starts_at": begin, "ends_at": end, "pools": ["gpu"], "reason": "new firmware"}
+    lead(bucket.store, now=begin, maintenance=[window])
     rows = [
         row("gpu-1-0", resources={"h100": 8}, free={"h100": 8}),
         row("big-1-0", resources={"h100": 8}, free={"h100": 8}, pool="big"),

@@ -346,7 +346,7 @@ def ran_with(
 
 def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> None:
     """`run --stdin` passes it to the command; without the flag, a note says that it is ignored."""
-    said = "note: what is piped in is not sent; bastion run --stdin sends it\n"
+    said = "note: piped input is not sent; to send it: bastion run --stdin\n"
     with bucket.bastion():
         words = ["launch", "-q", "--", "cat"]
         assert ran_with(words, bucket, tmp_path, piped="x\n").stderr == said

@@ -72,7 +72,7 @@ def test_it_is_made_stopped_started_and_deleted(world: Ec2World) -> None:
 
 def test_an_upgrade_brings_the_newest_script(world: Ec2World) -> None:
     """The user data are replaced while it is stopped, and it starts again."""
-    vm(world, digest="old", wheel="wheels/old").create()
+    vm(world, digest="old", wheel="wheels/old", quota_url="s3://private/quota.toml").create()
     world.tick()
     now = vm(world, image="123456789012.dkr.ecr.us-east-1.amazonaws.com/bastion:v2").upgrade()
     assert now.quota_url == "s3://private/quota.toml"

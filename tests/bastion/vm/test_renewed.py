@@ -1,4 +1,4 @@
-"""An upgrade changes what it is asked to change, and nothing else."""
+"""An upgrade changes what it is told to change, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MADE = replace(
 @pytest.mark.parametrize("image", ["", IMAGE])
 @pytest.mark.parametrize("frame", [str, cloud_init])
 def test_what_is_not_said_stays(image: str, frame: type[str]) -> None:
-    """A VM that boots a system for containers has no Python; a private quota file stays private."""
+    """A VM that boots a container system has no Python; a private quota file stays private."""
     made = replace(MADE, image=image, wheel="" if image else "wheels/old", digest="old")
     script = frame(startup_script(made))
     asked = replace(VM, wheel="wheels/new", digest="new")
@@ -29,7 +29,7 @@ def test_what_is_not_said_stays(image: str, frame: type[str]) -> None:
 
 
 def test_what_is_said_changes() -> None:
-    """Every flag that is given counts."""
+    """Every given flag counts."""
     asked = replace(
         VM, image=IMAGE, quota_url="gs://other/q.toml", metrics_port=1, metrics_host="10.0.0.1"
     )
@@ -38,7 +38,7 @@ def test_what_is_said_changes() -> None:
 
 @pytest.mark.parametrize("image", ["", IMAGE])
 def test_a_vm_of_another_bucket_is_refused(image: str) -> None:
-    """The profile may name another one than the VM was made for."""
+    """The profile may name another bucket than that of the VM."""
     script = startup_script(replace(VM, image=image))
     with pytest.raises(SpecError, match="serves gs://bucket/shared-bastion, not gs://b/x") as told:
         renewed(replace(VM, root_url="gs://b/x"), script)
@@ -46,6 +46,6 @@ def test_a_vm_of_another_bucket_is_refused(image: str) -> None:
 
 
 def test_a_script_that_is_not_known_is_refused() -> None:
-    """What it serves cannot be kept."""
+    """Its settings could not be kept."""
     with pytest.raises(SpecError, match="that this version does not know"):
         renewed(VM, "#!/bin/sh\n")

@@ -79,7 +79,7 @@ def test_an_array_is_found_in_each_state_that_a_task_of_it_is_in() -> None:
 
 
 def test_projects_and_users_count_every_task_that_waits() -> None:
-    """This matches the shares on the first page; a running task counts once."""
+    """This matches the shares on the first page; a running task counts once, by its device."""
     store = _store()
     write_history(store, busy_root(machines=4, running=6, queued=120), days=1, a_day=24)
     found = store.read(layout.view("queue"))

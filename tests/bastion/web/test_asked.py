@@ -1,4 +1,4 @@
-"""What an address asks in vain is told on the page, and never silently left out."""
+"""Unknown parameters of an address are reported on the page, never silently ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOB = "/jobs/vision/train-0000000000"
 
 
 def told(client: TestClient, address: str) -> list[str]:
-    """The notices of a page."""
+    """Return the notices of a page."""
     answer = client.get(address)
     assert answer.status_code == 200
     return [
@@ -55,13 +55,13 @@ def told(client: TestClient, address: str) -> list[str]:
     ],
 )
 def test_what_an_address_asks_in_vain_is_told(address: str, sentence: str) -> None:
-    """By its name and value, with what the page takes."""
+    """The notice has its name and value, and what the page accepts."""
     with site(busy_store()) as client:
         assert [each[: len(sentence)] for each in told(client, address)] == [sentence]
 
 
 def test_what_a_page_takes_is_not_told() -> None:
-    """Neither what its own links and forms ask for, nor what is left empty in a form."""
+    """Parameters of its own links and forms, and empty form fields, cause no notice."""
     with site(busy_store()) as client:
         for place in ("/", "/machines", "/timeline", "/failures", "/projects", "/users", JOB):
             page = client.get(place).text
@@ -74,7 +74,7 @@ def test_what_a_page_takes_is_not_told() -> None:
 
 
 def test_many_unknown_things_are_counted_and_long_ones_cut() -> None:
-    """Whatever stands in an address, a page has a few short sentences about it."""
+    """For any address, a page has a few short sentences about it."""
     with site(busy_store()) as client:
         many = told(client, "/?" + "&".join(f"x{n}={n}" for n in range(500)))
         (long,) = told(client, f"/?{'y' * 9000}=1")
@@ -84,7 +84,7 @@ def test_many_unknown_things_are_counted_and_long_ones_cut() -> None:
 
 
 def test_one_end_of_a_period_is_enough() -> None:
-    """`from` alone is up to now, and `to` alone is the day before it."""
+    """`from` alone means until now, and `to` alone the day before it."""
     with site(busy_store()) as client:
         since = client.get("/timeline?from=2026-11-18T00:00").text
         until = client.get("/timeline?to=2026-11-18T00:00").text
@@ -95,7 +95,7 @@ def test_one_end_of_a_period_is_enough() -> None:
 
 
 def test_the_text_of_a_log_refuses_what_it_does_not_know() -> None:
-    """A program that reads it would take the log of another attempt for the one it named."""
+    """A program would otherwise read the log of another attempt than the named one."""
     with site(busy_store()) as client:
         answer = client.get(f"{JOB}/log.txt?attempt=x")
         assert client.get(f"{JOB}/log.txt?attempt=1&at=").status_code != 400

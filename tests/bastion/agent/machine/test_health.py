@@ -56,7 +56,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told(disk: Path) -> None:
-    """A small disk that is almost full makes its machine unwell, until there is room again."""
+    """A small disk that is almost full makes its machine unwell until there is room again."""
     assert unwell(str(disk)) == ""
     assert not has_little_room(str(disk))
     (disk / "almost").write_bytes(b"x" * (15 << 19))

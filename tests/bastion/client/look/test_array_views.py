@@ -189,7 +189,7 @@ def test_a_held_array_is_released_by_part(side: Side) -> None:
 
 
 def test_events_of_an_array_are_those_of_its_tasks_too(side: Side) -> None:
-    """Events of one task are among those of the whole array."""
+    """Events of one task are among those of the whole array, with its submission."""
     array = side.launch("0-1")
     other = side.launch("0-1")
     side.client.wait([array, other])

@@ -1,4 +1,4 @@
-"""A pod reaches its bucket as the role of its service account, in the program of its script."""
+"""A pod reaches its bucket with the role of its service account, in its script's program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OF_AGENT = {"AccessKeyId": "ASIAPOD", "SecretAccessKey": "a/b+c=", "Token": "to/
 
 @pytest.fixture
 def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """An environment without other credentials."""
+    """Provide an environment without other credentials."""
     for name in HIDDEN:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
@@ -35,7 +35,7 @@ def answered(text: str) -> bytes:
 
 
 def signed() -> dict[str, str]:
-    """The headers of a request for an object of a bucket."""
+    """Return the headers of a request for an object of a bucket."""
     program = ModuleType("program")
     exec(bootstrap("pod_role"), program.__dict__)  # the text that a pod runs
     request = program.of_s3(urlsplit("s3://bucket"), "key", "GET", None)
@@ -67,7 +67,7 @@ def test_the_role_in_the_annotation_of_a_service_account(
 
 
 def test_the_role_that_an_association_gives(environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The agent on the node is asked, with the token of the pod (EKS Pod Identity)."""
+    """The agent on the node is queried with the token of the pod (EKS Pod Identity)."""
     (tmp_path / "token").write_text("a.pod.token")
     heard: list[bytes] = []
     with canned(answered(json.dumps(OF_AGENT)), heard=heard) as url:

@@ -90,9 +90,10 @@ def test_what_it_is_filled_with_stays_text(tmp_path: Path) -> None:
     assert (folder / "boot.json").stat().st_mode & 0o077 == 0
 
 
-def test_the_bootstrap_keeps_its_program_and_loses_the_rest() -> None:
+@pytest.mark.parametrize("more", [(), ("pod_role",)])
+def test_the_bootstrap_keeps_its_program_and_loses_the_rest(more: tuple[str, ...]) -> None:
     """The embedded code compiles, and differs only in docstrings, comments and types."""
-    text = bootstrap()
+    text = bootstrap(*more)
     tree = ast.parse(text)
     assert '"""' not in text and "annotations" not in text and "typing" not in text
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

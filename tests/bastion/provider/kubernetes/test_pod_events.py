@@ -1,4 +1,4 @@
-"""What the events of a pod tell of the time before its container begins."""
+"""What a pod's events say about the time before its container starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bastion.provider.kubernetes.pod_events import pull_under_way, trouble
 
 
 def event(reason: str, at: int, *, container: str = "machine", **more: Any) -> dict[str, Any]:
-    """An event of a pod at a second of some minute."""
+    """Return an event of a pod at a second of some minute."""
     about = {"kind": "Pod", "uid": "1", "fieldPath": f"spec.containers{{{container}}}"}
     said = {"reason": reason, "message": f"{reason} x", "type": "Normal"}
     at_time = {"lastTimestamp": f"2026-11-30T00:00:{at:02}Z"}
@@ -37,12 +37,12 @@ def event(reason: str, at: int, *, container: str = "machine", **more: Any) -> d
     ],
 )
 def test_a_pull_is_under_way_until_its_container_has_another_event(events: Any, told: str) -> None:
-    """Its end, good or bad, is one; a pull of another container goes on."""
+    """Its end, good or bad, is such an event; a pull of another container continues."""
     assert pull_under_way(events) == told
 
 
 def test_the_newest_word_tells_what_keeps_a_pod() -> None:
-    """A warning that something has followed is over; that no node was free is over on a node."""
+    """A warning with a later event is over; a lack of nodes is over once there is a node."""
     failed = event("FailedMount", 5, type="Warning")
     assert trouble((event("Scheduled", 1), failed)) == "FailedMount: FailedMount x"
     assert trouble((event("Scheduled", 5), failed)) == "FailedMount: FailedMount x"

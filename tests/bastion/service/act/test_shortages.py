@@ -1,4 +1,4 @@
-"""What a pool costs that can make no machine that works."""
+"""The cost of a pool that cannot create a working machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POOL = Pool(
 
 
 def test_machines_that_never_come_up_are_tried_ever_more_rarely() -> None:
-    """A broken `setup` costs less than a tenth of its price; a change is tried at once."""
+    """A broken `setup` costs less than a tenth of its price; a change is tried immediately."""
     shortages, now, paid_s = Shortages(), 0.0, 0.0
     while now < 7 * 86400.0:
         now += LEAST_BOOT_S

@@ -1,4 +1,4 @@
-"""A program is looked for without waiting for ever for a disk that does not answer."""
+"""The search for a program does not wait forever for a disk that does not answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bastion.agent.keeper.socket.request import ProcessSpec
 
 @pytest.fixture
 def hung(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk that answers nothing: a FUSE whose program does not read."""
+    """Mount a folder on a disk that does not answer: a FUSE whose program does not read."""
     folder = tmp_path / "hung"
     folder.mkdir()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -41,7 +41,7 @@ def spec(tmp_path: Path, program: str, path: str) -> ProcessSpec:
 
 
 def test_a_program_is_found_in_the_first_folder_that_has_it(tmp_path: Path) -> None:
-    """A folder of its name, and a file that cannot be run, are none."""
+    """A folder with its name, and a file that cannot be run, are skipped."""
     for name in ("a", "b", "c", "d"):
         (tmp_path / name).mkdir()
     (tmp_path / "a" / "run").mkdir()
@@ -56,7 +56,7 @@ def test_a_program_is_found_in_the_first_folder_that_has_it(tmp_path: Path) -> N
 
 
 def test_a_disk_that_does_not_answer_is_named(tmp_path: Path, hung: Path) -> None:
-    """The child that looks there is ended, and what comes first in PATH is found all the same."""
+    """The child that searches there is ended, and earlier folders of PATH still work."""
     stuck: set[int] = set()
     for program, path in (("run", f"{tmp_path}:{hung}:/bin"), (f"{hung}/run", "/bin")):
         asked = spec(tmp_path, program, path)
