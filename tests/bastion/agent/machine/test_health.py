@@ -42,8 +42,9 @@ def test_want_of_descriptors_is_told(tmp_path: Path) -> None:
     assert second == ""
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    """A small disk that is almost full makes its machine unwell until there is room again."""
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 8 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]

@@ -192,8 +192,8 @@ def test_a_root_that_cannot_be_decoded_is_left_alone() -> None:
     assert found.data == b'{"schema": 99}'
 
 
-def test_a_root_of_an_older_bastion_is_kept_as_it_was() -> None:
-    """The older bastion cannot read later commits; the copy is a way back to it."""
+def test_a_root_of_another_build_is_kept_as_it_was() -> None:
+    """That build may not read what is committed from then on; with the copy it has a way back."""
     town = Town()
     town.alive = False
     town.election(build="old").try_once()
