@@ -29,7 +29,7 @@ from bastion.scheduler.state.memory.policy_choice import Parts, chosen
 
 
 def decide(
-    snapshot: Snapshot, now: float, memory: Memory | None = None, *, tells: bool = True
+    snapshot: Snapshot, now: float, memory: Memory | None = None, *, explains: bool = True
 ) -> Plan:
     """
     Decide what to do now: which jobs start, which are preempted for which, and which wait and why.
@@ -43,9 +43,9 @@ def decide(
         now: In seconds of the store's clock.
         memory: Kept by the caller from one cycle to the next, so that unchanged records are not
             read again. The plan is the same without it, and with any other.
-        tells: As in `decide_with`.
+        explains: As in `decide_with`.
     """
-    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory, tells=tells)
+    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory, explains=explains)
 
 
 def decide_with(
@@ -54,17 +54,17 @@ def decide_with(
     now: float,
     memory: Memory | None = None,
     *,
-    tells: bool = True,
+    explains: bool = True,
 ) -> Plan:
     """
     Run `decide` with other parts than the quota file names.
 
-    Without `tells`, jobs for which nothing is done get no verdict: finding what each waits for
+    Without `explains`, jobs for which nothing is done get no verdict: finding what each waits for
     takes more time than everything else.
     """
     memory = memory or Memory()
     last = memory.standstill
-    if last is not None and not last.holds(parts, snapshot, now, tells=tells):
+    if last is not None and not last.holds(parts, snapshot, now, explains=explains):
         last = memory.standstill = None
     if last is not None and not memory.is_next_checked:
         memory.skip()
@@ -73,8 +73,8 @@ def decide_with(
     for phase in PHASES:
         phase(draft)
     # 6. Explain: every job leaves with a verdict.
-    plan = explain(draft) if tells else outline(draft)
-    memory.standstill = standstill_of(draft, plan, tells=tells)
+    plan = explain(draft) if explains else outline(draft)
+    memory.standstill = standstill_of(draft, plan, explains=explains)
     draft.close()
     if last is not None and last.plan != plan:
         memory.problems.append("the plan for a state that had not changed was another")

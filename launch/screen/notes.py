@@ -38,7 +38,7 @@ def note_maintenance(windows: Sequence[object]) -> None:
         note(f"maintenance closes {window}")
     more = len(windows) - _MOST_WINDOWS
     if more > 0:
-        note(f"{more} more of maintenance later: bastion quota show tells all")
+        note(f"{more} more of maintenance later: bastion quota show lists all")
 
 
 def _is_copied(shown: str) -> bool:

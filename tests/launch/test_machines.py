@@ -159,7 +159,7 @@ def test_of_many_windows_the_first_are_told(run: Run, bucket: Bucket) -> None:
     for verb in ("status", "pool", "machines"):
         told = [line for line in run(verb).err.splitlines() if "maintenance" in line]
         assert [line.rpartition(": ")[2] for line in told[:-1]] == ["hour 1", "hour 2", "hour 5"]
-        assert told[-1] == "2 more of maintenance later: bastion quota show tells all"
+        assert told[-1] == "2 more of maintenance later: bastion quota show lists all"
 
 
 def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:

@@ -17,7 +17,7 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory.standstill import Standstill
 
 
-def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None:
+def standstill_of(draft: Draft, plan: Plan, *, explains: bool) -> Standstill | None:
     """Return what stands still after a cycle that gave `plan`; None if anything moves or drifts."""
     snapshot, verdicts = draft.snapshot, plan.verdicts
     is_still = (
@@ -40,7 +40,7 @@ def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None
         draft.parts,
         draft.now,
         plan,
-        tells=tells,
+        explains=explains,
         drifts_at=min(_times(draft, plan), default=None),
     )
 

@@ -76,7 +76,7 @@ class Cycles:
 
     def _without_reasons(self, snapshot: Snapshot, now: float) -> Plan | None:
         try:
-            return decide(snapshot, now, tells=False)
+            return decide(snapshot, now, explains=False)
         except Exception as error:  # noqa: BLE001 - as above
             self._journal.failure("scheduler without reasons", error)
             return None

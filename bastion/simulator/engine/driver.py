@@ -100,8 +100,8 @@ class Carrying(Naive):
         if known is not None:
             return known
         may_refuse = state.cluster.shrinks and now - state.last_arrival_s <= SUBMITTED_S
-        return decide_with(self.parts, state.snapshot(now), now, self._memory, tells=may_refuse)
+        return decide_with(self.parts, state.snapshot(now), now, self._memory, explains=may_refuse)
 
     def decide(self, snapshot: Snapshot, now: float) -> Plan:
         """Call the scheduler's own function, with its memory, and without reasons for waiting."""
-        return decide_with(self.parts, snapshot, now, self._memory, tells=False)
+        return decide_with(self.parts, snapshot, now, self._memory, explains=False)

@@ -108,7 +108,7 @@ class Compared:
         found = self.inner.plan(state, now)
         if found is not None:
             self.found += 1
-            expected = decide_with(self.naive.parts, state.snapshot(now), now, tells=False)
+            expected = decide_with(self.naive.parts, state.snapshot(now), now, explains=False)
             assert told(found) == told(expected)
         return found
 

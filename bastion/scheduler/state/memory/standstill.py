@@ -29,7 +29,7 @@ class Standstill:
         now: float,
         plan: Plan,
         *,
-        tells: bool,
+        explains: bool,
         drifts_at: float | None,
     ) -> None:
         self._quota, self._parts, self._now = snapshot.quota, parts, now
@@ -37,15 +37,15 @@ class Standstill:
         self._machines = tuple(snapshot.machines.values())
         self._others = _others(snapshot)
         self.plan = plan
-        self._tells = tells
+        self._explains = explains
         self._order = _order_of_users(snapshot)
         self._drifts_at = drifts_at
 
-    def holds(self, parts: Parts, snapshot: Snapshot, now: float, *, tells: bool) -> bool:
+    def holds(self, parts: Parts, snapshot: Snapshot, now: float, *, explains: bool) -> bool:
         """Whether a cycle on `snapshot` would give the plan."""
         return (
             self._is_still(now)
-            and tells is self._tells
+            and explains is self._explains
             and snapshot.quota is self._quota
             and parts == self._parts
             and _is_same(snapshot.machines, self._machines)
