@@ -87,13 +87,13 @@ command = ["x"]
         (
             lambda: seconds_of("max_runtime", HUGE),
             "max_runtime: 'xxx",
-            "number and unit, as 90s 8h 2d",
+            "a number and a unit, such as 90s, 8h or 2d",
         ),
         (lambda: Process(HUGE), "command: ", ""),
         (
             lambda: parse_launch(LAUNCH, source="f"),
             "f: line 3: ",
-            "number and unit, as 90s 8h 2d",
+            "a number and a unit, such as 90s, 8h or 2d",
         ),
         (lambda: parse_config(f"[pools.a]\n{HUGE} = 1"), "", ""),
         (lambda: parsed_quota(f"[total_resources]\n{HUGE} = 'x'"), "quota file: line ", ""),

@@ -46,5 +46,5 @@ def test_a_job_that_ends_while_the_bucket_is_away_is_recorded_when_it_is_back(
     assert ended.state == "succeeded"
     assert programs.printed(job) == "".join(f"line {n}\n" for n in range(1, 9))
     assert programs.served.count("the first of this bucket") <= 1
-    assert "whole" in programs.run("fsck").stderr
+    assert "intact" in programs.run("fsck").stderr
     assert programs.follow("--", "echo", "next")[1] == "next\n"

@@ -218,7 +218,7 @@ def test_an_environment_is_asked_for_by_its_lock(run: Run, bucket: Bucket) -> No
     assert json.loads(ran.out)["launch"]["python"] == {"lock": "uv.lock"}
     ran = run("launch", "--python_env=uv.lock", "--", "true")
     assert ran.code == 2
-    assert "python: uv.lock is read from the code, and none is sent" in ran.err
+    assert "python: uv.lock is read from the code, and no code is sent" in ran.err
     ran = run("launch", "--python_version=3.11", "--", "true")
     assert ran.code == 2
     assert "--python_version needs --python_env" in ran.err

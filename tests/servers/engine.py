@@ -443,10 +443,13 @@ class Exchange:
             raise RefusedError(409, f"Container {made.id} is not running")
         assert made.process is not None
         number = signal.Signals[self._query["signal"]]
-        if "TINI_KILL_PROCESS_GROUP=1" in made.body["Env"]:
-            os.killpg(made.process.pid, number)
-        else:
-            made.process.send_signal(number)
+        try:
+            if "TINI_KILL_PROCESS_GROUP=1" in made.body["Env"]:
+                os.killpg(made.process.pid, number)
+            else:
+                made.process.send_signal(number)
+        except ProcessLookupError:  # it has just ended
+            raise RefusedError(409, f"Container {made.id} is not running") from None
         self._send(204, None)
 
     def _json(self, made: Made) -> None:

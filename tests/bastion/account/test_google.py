@@ -101,7 +101,7 @@ def test_the_commands_do_the_same() -> None:
 def test_what_google_would_refuse_is_told_first() -> None:
     """A name that is too short is refused, and so is an identity without a project."""
     short = "serviceAccount:gpus@acme.iam.gserviceaccount.com"
-    with pytest.raises(SpecError, match="'gpus': no name of a service account"):
+    with pytest.raises(SpecError, match="'gpus': not the name of a service account"):
         list(google.steps(replace(NEEDS, agents=(short,)), VirtualClock()))
     with pytest.raises(SpecError, match="--cloud_project: missing"):
         list(google.steps(Needs(bucket="b", bastion="user:ada@acme.org"), VirtualClock()))

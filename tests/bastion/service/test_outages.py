@@ -213,7 +213,7 @@ def test_a_log_that_never_comes_after_an_outage_is_not_awaited_for_ever() -> Non
     rig.turn(4)
     result = rig.result(job)
     assert result is not None
-    assert "the log may lack its end" in result.text
+    assert "the end of the log may be missing" in result.text
 
 
 def pair() -> tuple[Job, ...]:
