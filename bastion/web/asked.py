@@ -71,7 +71,9 @@ def unknown(asked: Sequence[tuple[str, str]], known: Mapping[str, Check]) -> lis
     """
     told = list(_unknown(asked, known))
     more = len(told) - MOST_TOLD
-    return told[:MOST_TOLD] + ([f"{more} more parts of the address are not known"] * (more > 0))
+    return told[:MOST_TOLD] + (
+        [f"{more} more parameters of the address are unknown or invalid"] * (more > 0)
+    )
 
 
 def _unknown(asked: Sequence[tuple[str, str]], known: Mapping[str, Check]) -> Iterator[str]:
@@ -79,12 +81,12 @@ def _unknown(asked: Sequence[tuple[str, str]], known: Mapping[str, Check]) -> It
     for name, text in dict(asked).items():  # the last of several counts
         check = known.get(name)
         if check is None:
-            takes = f"it takes {', '.join(known)}" if known else "it takes nothing"
-            yield f"{_short(name)} in the address is not known to this page; {takes}"
+            takes = ", ".join(known) or "no parameters"
+            yield f"unknown parameter {_short(name)} in the address; this page takes {takes}"
         elif times[name] > 1:
-            yield f"{name} is {times[name]} times in the address; the last one counts"
+            yield f"{name} appears {times[name]} times in the address; the last one counts"
         elif text and (allowed := check(text)):
-            yield f"{name}={_short(text)} in the address is not known; {name} is {allowed}"
+            yield f"{name}={_short(text)} in the address is invalid; {name} is {allowed}"
     begin, end = (moment_of(dict(asked).get(name, "")) for name in ("from", "to"))
     if "from" in known and begin is not None and end is not None and end <= begin:
         yield "to in the address is not after from"

@@ -27,30 +27,33 @@ def told(client: TestClient, address: str) -> list[str]:
     [
         (
             "/timeline?since=7d",
-            "since in the address is not known to this page; it takes span,",
+            "unknown parameter since in the address; this page takes span,",
         ),
         (
             "/timeline?span=2d",
-            "span=2d in the address is not known; span is 1h, 6h, 24h, 7d",
+            "span=2d in the address is invalid; span is 1h, 6h, 24h, 7d",
         ),
         (
             "/timeline?from=yesterday",
-            "from=yesterday in the address is not known; from is a date",
+            "from=yesterday in the address is invalid; from is a date",
         ),
         ("/timeline?from=2026-11-02&to=2026-11-01", "to in the address is not after from"),
-        ("/projects?days=14", "days=14 in the address is not known; days is 1, 7, 30 or 90"),
-        ("/users?user=ada", "user in the address is not known to this page; it takes project,"),
-        ("/failures?user=ada", "user in the address is not known to this page; it takes project,"),
-        ("/?show=held", "show=held in the address is not known; show is running or queued"),
-        ("/?state=running&state=queued", "state is 2 times in the address; the last one counts"),
-        ("/machines?page=two", "page=two in the address is not known; page is a whole number"),
+        ("/projects?days=14", "days=14 in the address is invalid; days is 1, 7, 30 or 90"),
+        ("/users?user=ada", "unknown parameter user in the address; this page takes project,"),
+        ("/failures?user=ada", "unknown parameter user in the address; this page takes project,"),
+        ("/?show=held", "show=held in the address is invalid; show is running or queued"),
+        (
+            "/?state=running&state=queued",
+            "state appears 2 times in the address; the last one counts",
+        ),
+        ("/machines?page=two", "page=two in the address is invalid; page is a whole number"),
         (
             "/quota?project=vision",
-            "project in the address is not known to this page; it takes no",
+            "unknown parameter project in the address; this page takes no",
         ),
         (
             f"{JOB}?attempt=last",
-            "attempt=last in the address is not known; attempt is a whole",
+            "attempt=last in the address is invalid; attempt is a whole",
         ),
     ],
 )
@@ -79,7 +82,7 @@ def test_many_unknown_things_are_counted_and_long_ones_cut() -> None:
         many = told(client, "/?" + "&".join(f"x{n}={n}" for n in range(500)))
         (long,) = told(client, f"/?{'y' * 9000}=1")
     assert len(many) == 6
-    assert many[-1] == "495 more parts of the address are not known"
+    assert many[-1] == "495 more parameters of the address are unknown or invalid"
     assert len(long) < 300
 
 
@@ -100,4 +103,4 @@ def test_the_text_of_a_log_refuses_what_it_does_not_know() -> None:
         answer = client.get(f"{JOB}/log.txt?attempt=x")
         assert client.get(f"{JOB}/log.txt?attempt=1&at=").status_code != 400
     assert answer.status_code == 400
-    assert "attempt=x in the address is not known; attempt is a whole number" in answer.text
+    assert "attempt=x in the address is invalid; attempt is a whole number" in answer.text
