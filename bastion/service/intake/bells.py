@@ -78,11 +78,12 @@ def decoded(data: bytes, *, key: str, most_values: int) -> tuple[Bell, str]:
         return decode(Bell, data, key=key, most_values=most_values), ""
     except ForeignRecordError as error:
         told = json.loads(data)
-        if len(told.get("facts", ())) > MOST_APART:
+        facts = told.get("facts")
+        if not isinstance(facts, list) or len(facts) > MOST_APART:
             raise
         decode(Bell, json.dumps(told | {"facts": []}).encode(), key=key)
         known: list[Fact] = []
-        for fact in told["facts"]:
+        for fact in facts:
             with suppress(ForeignRecordError):
                 known += decode(Bell, json.dumps(told | {"facts": [fact]}).encode(), key=key).facts
         return Bell(facts=tuple(known)), f"{error.message}; the rest of it counts"

@@ -274,3 +274,11 @@ def test_a_bell_that_breaks_a_rule_tells_nothing() -> None:
     """A fact of our own version that is wrong is a bug's, beside whatever it is told."""
     with pytest.raises(RecordError, match=r"facts\.0\.of: missing"):
         decoded(b'{"schema":1,"facts":[{"kind":"drained"},%s]}' % NEWER, key="b", most_values=100)
+
+
+@pytest.mark.parametrize("facts", ["5", "null", '"ended"', '{"kind":"drained"}', "true"])
+def test_facts_that_are_no_list_are_refused_beside_an_unknown_field(facts: str) -> None:
+    """A bell that no agent of any version writes is set aside, and fails no turn."""
+    data = f'{{"schema":1,"facts":{facts},"newer":1}}'.encode()
+    with pytest.raises(RecordError, match="facts"):
+        decoded(data, key="b", most_values=100)
