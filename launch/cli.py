@@ -117,9 +117,10 @@ def _has_streams() -> bool:
 
 
 def _print_version() -> int:
-    from importlib.metadata import version
+    from bastion.provider.build import build_digest
+    from bastion.version import VERSION, version_line
 
-    print(f"bastion {version('bastion-orchestrator')}")
+    print(f"bastion {version_line(VERSION, build_digest())}")
     return exits.OK
 
 

@@ -77,7 +77,7 @@ def first_page() -> Parser:
         epilog=f"{_by_family()}\n\nbastion VERB --help shows details and an example",
         formatter_class=_FirstPage,
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("--version", action="store_true", help="print the version and the build")
     return parser
 
 

@@ -536,6 +536,8 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
         "host": "vm",
         "epoch": 3,
         "seq": 9,
+        "version": "0.1.0",
+        "build": "3f2a91c07b55d0",
         "since": NOW,
         "counts": {"running": 1},
         "quota": {"problem": "line 3: bad"},
@@ -545,6 +547,7 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
     publish(bucket.store, "status", view)
     ran = run("status")
     assert "main on vm" in ran.out
+    assert "0.1.0, build 3f2a91c07b55\n" in ran.out
     assert "512 v4" in ran.out
     told = ran.err.splitlines()
     assert told[:2] == ["problem: the quota file: line 3: bad", "problem: own: no machines"]

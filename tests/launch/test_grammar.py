@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bastion.provider.build import build_digest
 from bastion.records.requests.launch_request import LaunchRequest
+from bastion.version import VERSION
 from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET
 from launch.grammar.foreign_words import VERBS as THEIRS
 from launch.grammar.parser import normal, split_command
@@ -79,7 +81,7 @@ def test_no_words_at_all_print_help_and_are_a_mistake(run: Run) -> None:
 def test_the_version_is_one_line(run: Run) -> None:
     """It can be pasted into reports."""
     ran = run("--version")
-    assert (ran.code, ran.out.split(" ")[0]) == (0, "bastion")
+    assert (ran.code, ran.out) == (0, f"bastion {VERSION}, build {build_digest()[:12]}\n")
 
 
 def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:

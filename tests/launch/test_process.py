@@ -115,7 +115,7 @@ def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> N
         (["why", JOB], 85),
         (["list"], 81),
         (["cancel", "-q", JOB], 99),
-        (["status"], 76),
+        (["status"], 77),
     ],
 )
 def test_a_short_command_loads_few_modules(

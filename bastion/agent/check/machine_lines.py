@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bastion.agent.settings import AgentSettings
 from bastion.spec.values.quantity import text_of_bytes, text_of_seconds, text_of_units
+from bastion.version import version_line
 
 
 def machine_lines(
@@ -23,9 +24,8 @@ def machine_lines(
         hosts: How many hosts of attempts are here.
         ahead_s: How far its clock is ahead of the store's; None if unknown.
     """
-    build = f", build {settings.build[:12]}" if settings.build else ""
     yield f"host {settings.hostname}, address {settings.address}"
-    yield f"bastion {settings.version}{build}, keeper life {life}"
+    yield f"bastion {version_line(settings.version, settings.build)}, keeper life {life}"
     yield f"has {text_of_units(settings.resources.items()) or 'nothing declared'}"
     yield f"{hosts} hosts of attempts are here"
     up_s = float(Path("/proc/uptime").read_text().split()[0])

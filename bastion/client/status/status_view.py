@@ -72,6 +72,8 @@ class StatusView:
     """The bucket's own name, which its machines have on them at their providers."""
     since: float = 0.0
     version: str = ""
+    build: str = ""
+    """The digest of the program files of the bastion that leads."""
     poll_s: float = 0.0
     counts: Mapping[str, int] = field(default_factory=dict)
     """Jobs by state."""
@@ -148,6 +150,7 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
         bucket=str(view.get("bucket") or ""),
         since=view.get("since") or 0.0,
         version=view.get("version", ""),
+        build=str(view.get("build") or ""),
         poll_s=view.get("poll_s", 0.0),
         counts=dict(view.get("counts") or {}),
         projects=tuple(

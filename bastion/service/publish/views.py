@@ -378,6 +378,7 @@ def status_view(
         "epoch": root.epoch,
         "bucket": root.bucket,
         "version": VERSION,
+        "build": root.build,
         "leader": leader.holder if leader else None,
         "host": leader.host if leader else None,
         "pid": leader.pid if leader else None,

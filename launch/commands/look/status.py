@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from bastion.version import version_line
 from launch import exits
 from launch.grammar.parser import Verbs
 from launch.screen.notes import note, note_maintenance
@@ -73,7 +74,7 @@ def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
         ("since", out.time(view.since) if view.leader else ""),
         ("epoch", f"{view.epoch}, commit {view.seq}"),
         ("bucket", view.bucket),
-        ("version", view.version),
+        ("version", version_line(view.version, view.build)),
         ("jobs", counts or "none"),
         ("quota", view.quota_version),
         (
