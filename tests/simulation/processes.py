@@ -55,7 +55,8 @@ RESTART_S = (0.5, 20.0)
 RETRY_S = 5.0
 BUSY_FOR_S = 10.0
 """How long after a change a bastion turns faster."""
-NEVER_S = 1e9
+SELDOM_S = 175.0
+"""Renewed so seldom, a lease fences nothing; a longer gap between commits is an outage."""
 ANSWER_S = 100_000.0
 """A user waits for an answer without a limit."""
 
@@ -90,7 +91,7 @@ class Bastion:
     One bastion as its supervisor sees it: restarted whenever it dies or is fenced.
 
     Args:
-        has_lease: Without it, it neither renews a lease nor waits for another's to expire.
+        has_lease: Without it, it does not wait for another's lease to expire, and renews seldom.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Bastion:
         self._baton = baton
         self._store = store
         self._provider = provider
-        self._pace = PACE if has_lease else replace(PACE, ttl_s=NEVER_S)
+        self._pace = PACE if has_lease else replace(PACE, ttl_s=SELDOM_S)
         self._ttl_s = PACE.ttl_s if has_lease else 0.0
         self._parts = parts
         self.clock = parts.bastion_clock(baton, skew_s=baton.chance.uniform(-30.0, 30.0))
