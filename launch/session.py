@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bastion.profile import Profile, surrounding
 from launch.errors import UsageError
 from launch.screen.notes import note
-from launch.screen.render import Output
+from launch.screen.render import Output, iso
 from launch.settings import chosen
 
 if TYPE_CHECKING:
@@ -103,6 +103,15 @@ class Session:
         """Note after a view that no bastion leads, so the view may be outdated."""
         if not self.is_quiet and (absence := self.client.presence.absence()):
             note(f"{absence}; {self._what_goes_on()}", is_prose=True)
+
+    def note_silence(self) -> None:
+        """Note that no bastion leads, as `note_absence`, and the last warning of a silent one."""
+        self.note_absence()
+        if self.is_quiet or not self.client.presence.absence():
+            return
+        status = self.client.status()
+        if (last := status.last_warning) is not None:
+            note(f"problem: {status.leader} logged at {iso(last.at)}: {last.text}")
 
     def _what_goes_on(self) -> str:
         """Return what happens to jobs while no bastion leads, as far as this machine can know."""

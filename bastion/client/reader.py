@@ -343,11 +343,13 @@ class Reader(EventReader):
         """
         Return the bastion's status: its leader, the files in force, the problems.
 
+        For a leader that is silent, it has the last warning of its log.
+
         Raises:
             NotFoundError: No bastion has published anything here yet.
             StoreError: The bucket is unreachable.
         """
-        return self._published.status()
+        return self._published.explained(self._published.status())
 
     def logs(
         self,

@@ -191,6 +191,8 @@ class RootWriter:
     Args:
         is_over: Whether the deadline has passed: a commit in doubt is then given up. None: no
             deadline.
+        when_in_doubt: Called with each failure of a commit but its first: the store may fail for
+            hours, and `commit` returns only when it answers.
     """
 
     def __init__(
@@ -200,11 +202,15 @@ class RootWriter:
         *,
         compress: bool = False,
         is_over: Callable[[], bool] | None = None,
+        when_in_doubt: Callable[[BastionError], None] = lambda _: None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._compress = compress
         self._is_over = is_over
+        self._when_in_doubt = when_in_doubt
+        self._failures = 0
+        """Of the commit under way."""
         self._machines, self._arrays = EncodedMap(), EncodedMap()
         self._runs, self._jobs = EncodedMap(), EncodedMap(as_kept)
         self._events, self._sealed = EncodedList(), EncodedList()
@@ -270,6 +276,7 @@ class RootWriter:
         """
         data = self.encoded(root)
         version = over.version if over is not None else None
+        self._failures = 0
         while True:
             try:
                 if version is None:
@@ -317,6 +324,9 @@ class RootWriter:
 
     def _pause(self, failure: BastionError) -> None:
         """Wait as long as the store asks; raise if the deadline has passed."""
+        self._failures += 1
+        if self._failures > 1:
+            self._when_in_doubt(failure)
         pause_s = min(max(BACKOFF_S, getattr(failure, "retry_after_s", 0.0)), MAX_PAUSE_S)
         if self._is_over is None:
             self._clock.sleep(pause_s)

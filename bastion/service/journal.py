@@ -1,7 +1,7 @@
 """
-The bastion's own log: lines on stderr, and in the bucket in case its machine is lost.
+The bastion's own log: lines on stderr, which `kept_log` also writes to the bucket.
 
-A problem that continues is logged once a minute.
+A problem that continues is logged once a minute, and once more when it is over.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal, TextIO
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, ConflictError, NotFoundError, StoreError
-from bastion.records.keys import layout
+from bastion.errors import BastionError, StoreError
 from bastion.records.root import Event
-from bastion.store import ObjectStore
+from bastion.spec.values.quantity import text_of_seconds
 
-TAIL_BYTES = 64 * 1024
-"""Size of the object that holds the latest lines."""
+MOST_PENDING = 1 << 20
+"""Characters that wait for the bucket: a day of an outage has about half as many."""
 MOST_SAID = 1_000
 """Maximum problems that are remembered: some name a key of the inbox, and never return."""
 Level = Literal["debug", "info", "warning"]
@@ -41,12 +42,23 @@ _BAD = frozenset(
 """Events that an operator looks for."""
 _PASSING = frozenset({"shares", "draining", "ready", "exec", "machine greeted", "machine deaf"})
 """Events that only a developer looks for."""
-FLUSH_S = 10.0
-"""Between two writes to the bucket: a busy bastion logs something in every turn."""
 _STDERR = "standard error"
 """Names the problem that lines cannot be written to `out`."""
 REPEAT_S = 60.0
 """A continuing problem is logged again after this long."""
+OVER_S = 10.0
+"""The end of a problem is logged if it has lasted this long: most others last for one call."""
+
+
+@dataclass(slots=True)
+class _Problem:
+    """What was last logged about a problem."""
+
+    text: str
+    logged_at: float
+    since: float
+    is_over: bool = False
+    """It is solved; if it returns, the pace of its lines continues."""
 
 
 class Journal:
@@ -74,26 +86,44 @@ class Journal:
         self._as_json = as_json
         self._clock = clock
         self._out = out
-        self._pending: list[str] = []
-        self._tail = ""
-        self._flushed_at = float("-inf")
-        self._said: dict[str, tuple[str, float]] = {}
-        self._over: set[str] = set()
-        """Those of them that are solved; if one returns, the pace of its lines continues."""
+        self._pending: deque[str] = deque()
+        self._pending_size = 0
+        self._dropped = 0
+        """Lines that the bucket never got, since the last `drain`."""
+        self._said: dict[str, _Problem] = {}
         self._lacks: dict[str, str] = {}
 
     def note(self, line: str, *, level: Level = "info", **fields: str) -> None:
         """Log `line`; `fields` are names in it that programs look for, shown only in JSON."""
         if LEVELS.index(level) < self._least:
             return
+        full = self._full(line, level, fields)
+        self._pending.append(full)
+        self._pending_size += len(full)
+        while self._pending_size > MOST_PENDING and len(self._pending) > 1:
+            self._pending_size -= len(self._pending.popleft())
+            self._dropped += 1
+        self._print(full)
+
+    def drain(self) -> str:
+        """Return the lines since the last call, oldest first, and how many were dropped."""
+        lines, dropped = "".join(self._pending), self._dropped
+        self._pending.clear()
+        self._pending_size = self._dropped = 0
+        if not dropped:
+            return lines
+        count = "1 line is" if dropped == 1 else f"{dropped:,} lines are"
+        why = f"{count} missing here: the bucket could not be written"
+        return self._full(why, "warning", {}) + lines
+
+    def _full(self, line: str, level: Level, fields: Mapping[str, str]) -> str:
+        """Return `line` as it is written, with the time and a line break."""
         line = _shown(line, but="\n")  # a traceback has its own lines
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall()))
-        full = f"{stamp} {'' if level == 'info' else f'{level}: '}{line}\n"
-        if self._as_json:
-            told = {"at": stamp, "level": level, "bastion": self.name, "text": line, **fields}
-            full = f"{json.dumps(told, ensure_ascii=False)}\n"
-        self._pending.append(full)
-        self._print(full)
+        if not self._as_json:
+            return f"{stamp} {'' if level == 'info' else f'{level}: '}{line}\n"
+        told = {"at": stamp, "level": level, "bastion": self.name, "text": line, **fields}
+        return f"{json.dumps(told, ensure_ascii=False)}\n"
 
     def _print(self, full: str) -> None:
         """Write to `out`; on a full disk, or a pipe without a reader, only the bucket has it."""
@@ -104,8 +134,8 @@ class Journal:
             self._out.flush()
         except OSError as error:
             why = f"cannot be written: {error.strerror or error}; the bucket has its lines"
-            self._said[_STDERR] = (why, self._clock.monotonic())
-            self._over.discard(_STDERR)
+            now = self._clock.monotonic()
+            self._said[_STDERR] = _Problem(text=why, logged_at=now, since=now)
         else:
             self.solved(_STDERR)
 
@@ -135,24 +165,27 @@ class Journal:
         """Log that `what` met `error`, once a minute while it continues."""
         text = error.message if isinstance(error, BastionError) else f"{error!r}"
         now = self._clock.monotonic()
-        self._over.discard(what)
         said = self._said.pop(what, None)
-        if said is not None:
+        since = now if said is None or said.is_over else said.since
+        if said is not None and said.text == text and now - said.logged_at < REPEAT_S:
+            said.since, said.is_over = since, False
             self._said[what] = said  # the latest last: the oldest is dropped first
-        if said is not None and said[0] == text and now - said[1] < REPEAT_S:
             return
-        self._said[what] = (text, now)
+        self._said[what] = _Problem(text=text, logged_at=now, since=since)
         if len(self._said) > MOST_SAID:
-            oldest = next(iter(self._said))
-            del self._said[oldest]
-            self._over.discard(oldest)
+            del self._said[next(iter(self._said))]
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
         self.note(f"{what}: {text}{hint}", level="warning")
 
     def solved(self, what: str) -> None:
         """Record that `what` has succeeded: an earlier problem with it is over."""
-        if what in self._said:
-            self._over.add(what)
+        said = self._said.get(what)
+        if said is None or said.is_over:
+            return
+        said.is_over = True
+        lasted_s = self._clock.monotonic() - said.since
+        if lasted_s >= OVER_S:
+            self.note(f"{what}: works again after {text_of_seconds(float(int(lasted_s)))}")
 
     def met(self, what: str, trouble: str) -> None:
         """Record that `what` was tried again: it met `trouble`, or none if that is empty."""
@@ -177,32 +210,11 @@ class Journal:
         """What went wrong in the last minute and continues, and what is missing, for `status`."""
         now = self._clock.monotonic()
         fresh = {
-            what: text
-            for what, (text, at) in self._said.items()
-            if now - at < REPEAT_S and what not in self._over
+            what: said.text
+            for what, said in self._said.items()
+            if now - said.logged_at < REPEAT_S and not said.is_over
         }
         return tuple(f"{what}: {text}" for what, text in sorted((self._lacks | fresh).items()))
-
-    def flush(self, store: ObjectStore) -> Callable[[], None] | None:
-        """
-        Return the work that writes what was logged since the last flush, or None if none is due.
-
-        The lines are a create-only segment named by the time, and the tail object is replaced.
-        """
-        now = self._clock.monotonic()
-        if not self._pending or now - self._flushed_at < FLUSH_S:
-            return None
-        self._flushed_at = now
-        text, self._pending = "".join(self._pending), []
-        self._tail = (self._tail + text)[-TAIL_BYTES:]
-        tail = self._tail.encode()
-        segment = f"{layout.bastion_log_segments(self.name)}{int(self._clock.wall() * 1e6)}.log"
-
-        def work() -> None:
-            _quietly(lambda: store.create(segment, text.encode()))
-            _replace(store, layout.bastion_log(self.name), tail)
-
-        return work
 
 
 def _shown(text: str, *, but: str = "") -> str:
@@ -217,21 +229,3 @@ def _shown(text: str, *, but: str = "") -> str:
         each if each.isprintable() or each in but else each.encode("unicode_escape").decode()
         for each in text
     )
-
-
-def _replace(store: ObjectStore, key: str, data: bytes) -> None:
-    try:
-        found = store.read(key)
-    except NotFoundError:
-        _quietly(lambda: store.create(key, data))
-        return
-    assert found is not None
-    _quietly(lambda: store.swap(key, data, if_version=found.version))
-
-
-def _quietly(write: Callable[[], object]) -> None:
-    """Do `write`, and ignore a failure: only for its own log can the bastion lose a race."""
-    try:
-        write()
-    except (ConflictError, StoreError):
-        return

@@ -467,7 +467,6 @@ class Leader:
             ),
             "copy": lambda: self._copies.work(root),
             "garbage": lambda: self._garbage.work(root, self._files.config.keep),
-            "log": lambda: self._journal.flush(self._store),
         }
         for key, make in works.items():
             self._guarded(key, self._submit, key, make)

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from bastion.records.keys import layout
+from bastion.store.gcs import GcsStore
 from tests.end_to_end.programs import DEADLINE_S, Programs, until
 from tests.end_to_end.roots import Place, gcs_root
 from tests.servers.fault_proxy import Fault, FaultProxy
+from tests.servers.gcs import GcsServer
+from tests.servers.gcs.answers import ApiError
+from tests.servers.gcs.api import Request
 
 pytestmark = pytest.mark.end_to_end
 
@@ -27,6 +31,12 @@ h100 = 8
 blue = ["alice"]
 [project_resources.blue]
 h100 = 1.0
+"""
+CONFIG = b"""
+[pools.here]
+provider = "local"
+resources = { h100 = 8 }
+max_machines = 1
 """
 
 
@@ -100,3 +110,41 @@ def test_refusals_end_no_program_that_had_access_before(programs: Programs, plac
         assert started[3].wait(timeout=DEADLINE_S) == 0
         assert [each.poll() for each in started[:2]] == [None] * 2
         on.stop_everything()
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_leader_that_cannot_write_root_says_why(tmp_path: Path, status: int) -> None:
+    """Its log is in the bucket, and `bastion status` shows it; its job continues."""
+    refusal = ApiError(status, "forbidden" if status == 403 else "backendError", "not today")
+    refuses = [False]
+
+    def fault(request: Request) -> ApiError | None:
+        is_root = request.query.get("name", "").endswith(layout.ROOT)
+        return refusal if refuses[0] and is_root else None
+
+    with GcsServer("bucket", fault=fault) as server:
+        place = Place(
+            url="gs://bucket/root",
+            env={"STORAGE_EMULATOR_HOST": server.url},
+            store=GcsStore("bucket", "root", credentials=None, endpoint=server.url),
+        )
+        place.store.create(layout.QUOTA, QUOTA)
+        place.store.create(layout.CONFIG, CONFIG)
+        on = Programs(tmp_path, place)
+        try:
+            on.serve("--name=north")
+            job = on.run("launch", "--hold", "--resources=h100=1", "-q", "--", "true").stdout
+            refuses[0] = True
+            why = "problem: north logged at "
+            until(lambda: why in on.run("status").stderr, "status shows the log")
+            (line,) = [each for each in on.run("status").stderr.splitlines() if why in each]
+            assert "store: " in line
+            assert "not today" in line
+            assert line in on.run("doctor", check=False).stderr
+            assert on.served.count("not today") == 1
+            refuses[0] = False
+            on.run("cancel", job.strip())
+            until(lambda: "store: works again after" in on.served, "the log shows the end")
+        finally:
+            on.stop_everything()
+            sys.stdout.write(on.served)  # shown when the test failed

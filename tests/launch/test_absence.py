@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
+from bastion.records.keys import layout
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
+from tests.rigs.busy_bucket import put
 from tests.rigs.scripted_bastion import end, lead, publish, row
 
 STATES = ("queued", "starting", "running")
@@ -30,6 +33,26 @@ def test_every_view_says_that_no_bastion_leads(words: list[str], run: Run, bucke
     told = [line for line in run(*words).err.splitlines() if line.startswith("no bastion leads: ")]
     assert len(told) == 1
     assert told[0].endswith("; jobs continue while their machines run, and no new ones start")
+
+
+def test_a_silent_leader_is_shown_with_its_last_warning(run: Run, bucket: Bucket) -> None:
+    """A leader that cannot write root still writes its log, which says why it is silent."""
+    now = float(int(time.time()))
+    lead(bucket.store, now=now - 60, leader="north")
+    publish(bucket.store, "pool", {"machines": [], "pools": []})
+    early, late = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - s)) for s in (90, 5))
+    tail = f"{early} warning: j failed: exited with code 3\n"
+    bucket.store.create(layout.bastion_log("north"), tail.encode())
+    assert "logged at" not in run("status").err
+    more = f"{tail}{late} warning: store: 403 \x1b[2J\n{late} leads\n"
+    put(bucket.store, layout.bastion_log("north"), more.encode())
+    told = [line for line in run("status").err.splitlines() if line.startswith("problem: ")]
+    when = f"{late.removesuffix('Z')}.000Z"
+    assert told == [f"problem: north logged at {when}: store: 403 \\x1b[2J"]
+    (warning,) = [json.loads(run("status", "--json").out)["status"]["last_warning"]]
+    assert warning == {"at": when, "text": "store: 403 \x1b[2J"}
+    lead(bucket.store, now=now, leader="north")
+    assert "logged at" not in run("status").err
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 if TYPE_CHECKING:
+    from bastion.client.status.own_log import LogLine
     from quota.maintenance import Window
 
 _SILENT_S = 10.0
@@ -101,6 +102,8 @@ class StatusView:
 
     It is by this machine's clock if the bucket has no date, such as a folder on this machine.
     """
+    last_warning: LogLine | None = None
+    """What a silent leader has logged since; None if it is not silent or has logged nothing."""
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.client.status.status_view import StatusView, status_of
-from bastion.errors import NotFoundError, RecordError
+from bastion.errors import BastionError, NotFoundError, RecordError
 from bastion.records.keys import layout
 from bastion.store.port import ObjectStore, Version
 
@@ -73,6 +73,23 @@ class ViewReader:
             StoreError: The bucket is unreachable.
         """
         return status_of(self._view("status"), wall=self._wall())
+
+    def explained(self, view: StatusView) -> StatusView:
+        """Return `view` with the last warning of a leader that is silent, if it has logged any."""
+        if not view.is_silent:
+            return view
+        from bastion.client.status.own_log import last_warning
+        from bastion.records.coding.limits import LOG_TAIL_BYTES
+        from bastion.value import replace
+
+        try:
+            found = self._store.read(layout.bastion_log(view.leader), limit_bytes=LOG_TAIL_BYTES)
+        except BastionError:  # the silence is worth more than its cause
+            return view
+        assert found is not None
+        # The log has whole seconds; what was logged before the last status has another cause.
+        last = last_warning(found.data, since=float(int(view.as_of)))
+        return replace(view, last_warning=last)
 
     def is_prepared(self) -> bool:
         """

@@ -30,3 +30,6 @@ RECORD_BYTES = 16 << 20
 
 ADMIN_FILE_BYTES = 1 << 20
 """The quota file and `config/bastion.toml`: 10,000 projects take about this much."""
+
+LOG_TAIL_BYTES = 64 << 10
+"""The latest lines of a bastion's own log."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from bastion.bucket_name import bucket_name_from_url
 from bastion.clock import Clock, SystemClock
-from bastion.errors import SpecError, StoreError, StoreFullError, StoreRefusedError
+from bastion.errors import BastionError, SpecError, StoreError, StoreFullError, StoreRefusedError
 from bastion.history.parquet import has_duckdb
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
@@ -33,12 +34,13 @@ from bastion.service.compaction import Compaction, compact_in_process
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
+from bastion.service.kept_log import KeptLog
 from bastion.service.leader import Leader
 from bastion.service.publish.bucket_readme import write_readme
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
 from bastion.service.run.own_process import boot, is_alive
-from bastion.service.run.serve import STORE_RETRY_S, Service
+from bastion.service.run.serve import STORE, STORE_RETRY_S, Service
 from bastion.store import ObjectStore, open_store
 from bastion.store.open import address_of, open_watch
 from bastion.store.probe import probe
@@ -77,8 +79,9 @@ def compose(
     meter = _meter(settings, journal)
     store = store if meter is NO_METER else MeteredStore(store, meter, clock)
     _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
-    is_folder = settings.pace == LOCAL
-    writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
+    log = KeptLog(journal, store, clock, ThreadLane("log", workers=1))
+    doubt = partial(_report_doubt, journal, log)
+    writer = _writer(settings, store, clock, is_over, doubt)
     quota_place = _quota_place(settings, store)
 
     def lead(held: Held) -> Leader:
@@ -111,6 +114,7 @@ def compose(
         lead,
         clock,
         journal,
+        log,
         pace=settings.pace,
         is_stopping=is_stopping,
         is_over=is_over or (lambda: False),
@@ -118,6 +122,23 @@ def compose(
         meter=meter,
         watch=open_watch(settings.root_url, layout.INBOX, clock),
     )
+
+
+def _writer(
+    settings: ServeSettings,
+    store: ObjectStore,
+    clock: Clock,
+    is_over: Callable[[], bool] | None,
+    doubt: Callable[[BastionError], None],
+) -> RootWriter:
+    is_folder = settings.pace == LOCAL
+    return RootWriter(store, clock, compress=not is_folder, is_over=is_over, when_in_doubt=doubt)
+
+
+def _report_doubt(journal: Journal, log: KeptLog, failure: BastionError) -> None:
+    """Report from inside a commit that it stays in doubt: its turn does not end meanwhile."""
+    journal.problem(STORE, failure)
+    log.flush()
 
 
 def _publisher(
@@ -211,7 +232,7 @@ def _probe(
                 raise
             # Each try names a new object, so each would be another problem.
             told = told if told and type(told) is type(error) else error
-            journal.problem("store", told)
+            journal.problem(STORE, told)
             clock.sleep(STORE_RETRY_S)
 
 

@@ -24,6 +24,7 @@ from bastion.metrics.meter import NO_METER, Meter
 from bastion.records.root import Held
 from bastion.service.config.settings import Pace
 from bastion.service.journal import Journal
+from bastion.service.kept_log import KeptLog
 from bastion.service.leader import Leader
 from bastion.service.run.election import Election
 from bastion.store.folder.watch import REMOVED_S, Pause, Watch
@@ -32,7 +33,7 @@ BUSY_FOR_S = 2.0
 """How long after a change the leader polls at its busy pace."""
 SLICE_S = 0.2
 """The longest sleep between two checks for a stop."""
-_STORE = "store"
+STORE = "store"
 """Names the problem that keeps a whole turn, or the election, from the bucket."""
 STORE_RETRY_S = 1.0
 MOST_FAILURES = 20
@@ -45,6 +46,7 @@ class Service:
 
     Args:
         lead: Returns the leader of a root that was just taken over.
+        log: Keeps the lines of `journal` in the bucket, also when no turn succeeds.
         is_stopping: Whether the process was asked to stop.
         is_over: Whether the time to stop has run out: then the lead is not given up.
         standby: Wait for the lead without a time limit, and again after losing it.
@@ -57,6 +59,7 @@ class Service:
         lead: Callable[[Held], Leader],
         clock: Clock,
         journal: Journal,
+        log: KeptLog,
         *,
         pace: Pace,
         is_stopping: Callable[[], bool],
@@ -70,6 +73,7 @@ class Service:
         self._lead = lead
         self._clock = clock
         self._journal = journal
+        self._log = log
         self._pace = pace
         self._is_stopping = is_stopping
         self._is_over = is_over
@@ -88,6 +92,12 @@ class Service:
             RecordError: Root cannot be decoded; nothing was changed.
             StoreRefusedError: The folder of the bucket was deleted.
         """
+        try:
+            return self._run()
+        finally:
+            self._log.close()
+
+    def _run(self) -> int:
         while not self._is_stopping():
             leader = self._wait_for_lead()
             if leader is None:
@@ -107,17 +117,21 @@ class Service:
 
     def once(self) -> int:
         """Take the lead, run one turn, give the lead up, and return the exit code."""
-        leader = self._wait_for_lead()
-        if leader is None:
-            return 1
-        leader.turn()
-        return self._give_up(leader)
+        try:
+            leader = self._wait_for_lead()
+            if leader is None:
+                return 1
+            leader.turn()
+            return self._give_up(leader)
+        finally:
+            self._log.close()
 
     def _wait_for_lead(self) -> Leader | None:
         """Take the lead; None if asked to stop, or if another bastion leads and we do not wait."""
         logged = ""
         began = self._clock.monotonic()
         while not self._is_stopping():
+            self._log.flush()
             try:
                 held = self._election.try_once()
             except LeaseHeldError as error:
@@ -129,7 +143,7 @@ class Service:
                     self._journal.note("it is running; start with --standby to wait until it ends")
                     return None
             except StoreError as error:
-                self._journal.problem(_STORE, error)
+                self._journal.problem(STORE, error)
             else:
                 epoch = held.root.epoch
                 active = len(held.root.jobs)
@@ -144,14 +158,15 @@ class Service:
         moved_at = self._clock.monotonic()
         failures = 0
         while not self._is_stopping():
+            self._log.flush()
             try:
                 began = self._clock.monotonic()
                 moved = leader.turn()
                 self._meter.turned(self._clock.monotonic() - began, moved=moved)
-                self._journal.solved(_STORE)
+                self._journal.solved(STORE)
                 failures = 0
             except StoreError as error:
-                self._journal.problem(_STORE, error)
+                self._journal.problem(STORE, error)
                 self._refuse_removed()
                 self._sleep(STORE_RETRY_S)
                 continue

@@ -50,7 +50,7 @@ def doctor(args: argparse.Namespace) -> int:
     if found.odd or session.is_quiet:
         session.out.show("odd", found.odd, columns, name=lambda odd: odd.machine or odd.pool)
     _tell(found)
-    session.note_absence()
+    session.note_silence()
     orphans = [odd for odd in found.odd if odd.kind == "orphan"]
     failed = 0
     is_sure = args.fix and bool(orphans) and (args.yes or agrees(orphans))

@@ -46,7 +46,7 @@ def show(args: argparse.Namespace) -> int:
         note_maintenance(view.maintenance)
     for problem in (*files_not_in_force(view), *view.problems):
         note(f"problem: {problem}")
-    session.note_absence()
+    session.note_silence()
     return exits.OK
 
 

@@ -428,6 +428,20 @@ def test_in_doubt_the_bytes_are_sent_again_slowly() -> None:
     assert clock.monotonic() - began == pytest.approx(6 * 1.1)
 
 
+@pytest.mark.parametrize(("failures", "told"), [(0, 0), (1, 0), (4, 3)])
+def test_a_commit_that_stays_in_doubt_is_reported(failures: int, told: int) -> None:
+    """It may take hours, and nothing else shows it; one lost answer is not worth a word."""
+    left, said = [Fault.BEFORE] * failures, list[str]()
+    store = FaultyStore(
+        MemoryStore(CLOCK.wall),
+        lambda operation, _: left.pop() if operation == "swap" and left else None,
+    )
+    writer = RootWriter(store, CLOCK, when_in_doubt=lambda failure: said.append(str(failure)))
+    held = writer.commit(root(), over=None)
+    writer.commit(root(2, "w2"), over=held)
+    assert said == ["swap of 'state/root.json' was never answered"] * told
+
+
 def test_a_store_that_asks_to_be_left_alone_is() -> None:
     """Between two tries, at least the requested pause passes, reads included."""
     clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""The bastion's own log: written once, kept in the bucket, and never in the way."""
+"""The bastion's own log: each problem once a minute, and never in the way."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import os
 
 from bastion.clock import VirtualClock
 from bastion.errors import BastionError, StoreError
-from bastion.records.keys import layout
 from bastion.records.root import Event
-from bastion.service.journal import FLUSH_S, MOST_SAID, TAIL_BYTES, Journal
-from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.service.journal import MOST_PENDING, MOST_SAID, OVER_S, Journal
 
 
 def journal() -> tuple[Journal, VirtualClock, io.StringIO]:
@@ -54,17 +52,12 @@ class Disk(io.StringIO):
 def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
     """The bastion continues, `status` says why its own log is silent, and room ends the problem."""
     out, clock = Disk(), VirtualClock()
-    log, store = Journal("b", clock, out=out), MemoryStore(clock.wall)
+    log = Journal("b", clock, out=out)
     out.is_full = True
     log.note("leads")
     why = "cannot be written: No space left on device; the bucket has its lines"
     assert list(log.problems) == [f"standard error: {why}"]
-    work = log.flush(store)
-    assert work is not None
-    work()
-    found = store.read(layout.bastion_log("b"))
-    assert found is not None
-    assert found.data.endswith(b" leads\n")
+    assert log.drain().endswith(" leads\n")
     out.is_full = False
     log.note("goes on")
     assert list(log.problems) == []
@@ -125,52 +118,33 @@ def test_a_bug_is_said_with_its_traceback() -> None:
     assert "test_journal.py" in out.getvalue()
 
 
-def test_lines_are_kept_in_the_bucket() -> None:
-    """A flush writes what is new as a segment, and the latest lines as the tail."""
-    log, clock, _ = journal()
-    store = MemoryStore(clock.wall)
-    assert log.flush(store) is None
-    for text in ("one", "two"):
-        log.note(text)
-        work = log.flush(store)
-        assert work is not None
-        work()
-        log.note("soon after")
-        assert log.flush(store) is None
-        clock.advance(FLUSH_S)
-    segments = store.list(layout.bastion_log_segments("b"))
-    assert len(segments) == 2
-    tail = store.read(layout.bastion_log("b"))
-    assert tail is not None
-    assert [line.split()[1] for line in tail.data.decode().splitlines()] == ["one", "soon", "two"]
-
-
-def test_the_tail_is_bounded() -> None:
-    """The tail object never holds more than the latest 64 KiB."""
-    log, clock, _ = journal()
-    store = MemoryStore(clock.wall)
-    log.note("x" * TAIL_BYTES)
+def test_lines_that_nothing_takes_are_bounded() -> None:
+    """The oldest are dropped, and the rest begins with how many are missing."""
+    log, _, _ = journal()
+    line = "x" * 999
+    for n in range(2 * MOST_PENDING // 1000):
+        log.note(f"{n} {line}")
+    first, *rest = log.drain().splitlines()
+    assert len("".join(rest)) <= MOST_PENDING
+    left = int(rest[0].split()[1])
+    assert f" warning: {left:,} lines are missing here" in first
+    assert rest[-1].endswith(f"{2 * MOST_PENDING // 1000 - 1} {line}")
     log.note("last")
-    work = log.flush(store)
-    assert work is not None
-    work()
-    tail = store.read(layout.bastion_log("b"))
-    assert tail is not None
-    assert len(tail.data) <= TAIL_BYTES
-    assert tail.data.endswith(b"last\n")
+    assert log.drain().splitlines()[0].endswith("Z last")
 
 
-def test_a_lost_line_stops_nothing() -> None:
-    """Its own log is the only thing that a bastion may fail to write."""
-    log, clock, _ = journal()
-    store = FaultyStore(
-        MemoryStore(clock.wall),
-        lambda operation, _: Fault.BEFORE if operation in ("create", "swap") else None,
-    )
-    log.note("x")
-    work = log.flush(store)
-    assert work is not None
-    work()
+def test_the_end_of_a_long_problem_is_said_with_how_long_it_took() -> None:
+    """One that lasts for a call or two gets no such line, and one that returns starts again."""
+    log, clock, out = journal()
+    for lasts_s in (OVER_S / 2, OVER_S):
+        log.problem("store", StoreError("out of reach"))
+        clock.advance(lasts_s)
+        log.problem("store", StoreError("still out of reach"))
+        log.solved("store")
+        log.solved("store")
+        clock.advance(3600.0)
+    ended = [line for line in out.getvalue().splitlines() if "works again" in line]
+    assert [line.partition(" ")[2] for line in ended] == ["store: works again after 10s"]
 
 
 def test_what_was_said_is_not_remembered_for_ever() -> None:

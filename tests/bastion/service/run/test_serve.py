@@ -9,12 +9,16 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
+from bastion.lane import InlineLane
+from bastion.records.keys import layout
 from bastion.records.root import Held, Root
 from bastion.service.config.settings import CLOUD, LOCAL, pace_of
 from bastion.service.journal import Journal
+from bastion.service.kept_log import KeptLog
 from bastion.service.run.serve import MOST_FAILURES, Service
 from bastion.store import Version
 from bastion.store.folder.watch import REMOVED_S, Pause, Watch
+from bastion.store.memory import MemoryStore
 
 HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1"), modified_at=1.0)
 
@@ -35,6 +39,7 @@ class Script:
         self.refused_at: float | None = None
         self.waits_s = 0.1
         self.told: list[bool] = []
+        self.bucket = MemoryStore(self.clock.wall)
 
     @property
     def moved_at(self) -> float:
@@ -93,11 +98,13 @@ class Script:
     ) -> Service:
         """Return the service under test."""
         lead: Callable[[Held], object] = lambda held: self  # noqa: E731
+        journal = Journal("b", self.clock, out=out)
         return Service(
             self,  # type: ignore[arg-type]
             lead,  # type: ignore[arg-type]
             self.clock,
-            Journal("b", self.clock, out=out),
+            journal,
+            KeptLog(journal, self.bucket, self.clock, InlineLane()),
             pace=LOCAL,
             is_stopping=self.is_stopping,
             is_over=is_over,
@@ -294,6 +301,31 @@ def test_a_leader_knows_whether_news_end_its_waits() -> None:
     script = Script()
     assert script.service(watch=Watching(script.clock)).run() == 0
     assert set(script.told) == {True}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        Script(turns=[StoreRefusedError("state/root.json was not written")] * 10),
+        Script(tries=[StoreRefusedError("state/root.json was not written")] * 10),
+    ],
+)
+def test_a_bastion_whose_turns_fail_says_why_in_the_bucket(script: Script) -> None:
+    """Its log is written by the loop: a leader that cannot write root is silent otherwise."""
+    script.stop_after = 5
+    script.service().run()
+    found = script.bucket.read(layout.bastion_log("b"))
+    assert found is not None
+    assert b"warning: store: state/root.json was not written\n" in found.data
+
+
+def test_the_last_line_of_a_bastion_is_in_the_bucket() -> None:
+    """Why it ended can be read without its machine."""
+    script = Script(turns=[FencedError(ours=3, theirs=4)])
+    assert script.service().run() == 1
+    found = script.bucket.read(layout.bastion_log("b"))
+    assert found is not None
+    assert found.data.endswith(b"another bastion took over, this one stops acting\n")
 
 
 def test_a_bastion_whose_bucket_was_deleted_ends() -> None:
