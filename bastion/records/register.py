@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
-from bastion.errors import ConflictError, NotFoundError, OversizeError, StoreError
+from bastion.errors import (
+    BastionError,
+    ConflictError,
+    NotFoundError,
+    OversizeError,
+    StoreError,
+    StoreRefusedError,
+)
 from bastion.records.coding.codec import decode, encode
 from bastion.records.coding.limits import REGISTER_BYTES
 from bastion.store import ObjectStore, Written
@@ -47,6 +54,7 @@ def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
     Write `record` at `key` unless a record is there, and return which of the two happened.
 
     Raises:
+        StoreRefusedError: The store refuses the write, and nothing is there.
         StoreError: In doubt. The caller tries again with the identical record, never another.
         RecordError: As raised by `look`.
     """
@@ -55,9 +63,16 @@ def win(store: ObjectStore, key: str, record: _R) -> Won[_R] | Lost[_R]:
     except (ConflictError, StoreError) as failure:
         standing = look(store, key, type(record))
         if standing is None:
-            raise StoreError(f"{key}: in doubt whether it was written: {failure}") from failure
+            raise _unwritten(key, failure) from failure
         return Won(record=record) if standing.write_id == record.write_id else Lost(record=standing)
     return Won(record=record)
+
+
+def _unwritten(key: str, failure: BastionError) -> StoreError:
+    """Return the error for a failed write of which nothing is there: a refusal is not in doubt."""
+    if isinstance(failure, StoreRefusedError):
+        return failure
+    return StoreError(f"{key}: in doubt whether it was written: {failure}")
 
 
 def look(store: ObjectStore, key: str, kind: type[_R]) -> _R | None:
@@ -86,6 +101,7 @@ def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
 
     Raises:
         ConflictError: It exists with other bytes.
+        StoreRefusedError: The store refuses the write, and nothing is there.
         StoreError: In doubt; try again.
     """
     try:
@@ -94,7 +110,7 @@ def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
         try:
             found = store.read(key, limit_bytes=len(data))
         except NotFoundError:
-            raise StoreError(f"{key}: in doubt whether it was written: {failure}") from failure
+            raise _unwritten(key, failure) from failure
         except OversizeError:
             raise ConflictError(f"{key} stands with more bytes than ours") from failure
         assert found is not None

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.clock import VirtualClock
-from bastion.errors import ConflictError, RecordError, StoreError
+from bastion.errors import ConflictError, RecordError, StoreError, StoreRefusedError
 from bastion.job import Claim, End
 from bastion.records.coding.codec import encode
 from bastion.records.register import Lost, Won, create_same, look, win
 from bastion.records.reports.registers import ClaimRegister, EndRegister
+from bastion.store import Written
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 KEY = "run/pool/p/j/a1-n/r0/h0/claim"
@@ -32,6 +33,26 @@ def spoilt(inner: MemoryStore, faults: list[Fault | None]) -> FaultyStore:
     """Return `inner`, whose next operations meet `faults`."""
     left = list(faults)
     return FaultyStore(inner, lambda *_: left.pop(0) if left else None)
+
+
+class Refusing(MemoryStore):
+    """A store that refuses every create."""
+
+    def create(self, key: str, data: bytes) -> Written:
+        """Refuse."""
+        raise StoreRefusedError(f"{key} was not written: forbidden", hint="grant it")
+
+
+def test_a_refused_write_is_not_in_doubt() -> None:
+    """The store's own words and its hint reach the log."""
+    bucket = Refusing(VirtualClock().wall)
+    for write in (
+        lambda: win(bucket, KEY, mine()),
+        lambda: create_same(bucket, KEY, b"data"),
+    ):
+        with pytest.raises(StoreRefusedError, match="forbidden") as refusal:
+            write()
+        assert refusal.value.hint == "grant it"
 
 
 def test_the_first_wins_for_ever() -> None:
