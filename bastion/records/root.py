@@ -191,8 +191,8 @@ class RootWriter:
     Args:
         is_over: Whether the deadline has passed: a commit in doubt is then given up. None: no
             deadline.
-        when_in_doubt: Called with each failure of a commit but its first: the store may fail for
-            hours, and `commit` returns only when it answers.
+        when_in_doubt: Called with each failure of a commit that takes longer than `BACKOFF_S`: the
+            store may fail for hours, and `commit` returns only when it answers.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class RootWriter:
         self._compress = compress
         self._is_over = is_over
         self._when_in_doubt = when_in_doubt
-        self._failures = 0
-        """Of the commit under way."""
+        self._began_at = 0.0
+        """When the commit under way began, on our own clock."""
         self._machines, self._arrays = EncodedMap(), EncodedMap()
         self._runs, self._jobs = EncodedMap(), EncodedMap(as_kept)
         self._events, self._sealed = EncodedList(), EncodedList()
@@ -276,7 +276,7 @@ class RootWriter:
         """
         data = self.encoded(root)
         version = over.version if over is not None else None
-        self._failures = 0
+        self._began_at = self._clock.monotonic()
         while True:
             try:
                 if version is None:
@@ -324,8 +324,7 @@ class RootWriter:
 
     def _pause(self, failure: BastionError) -> None:
         """Wait as long as the store asks; raise if the deadline has passed."""
-        self._failures += 1
-        if self._failures > 1:
+        if self._clock.monotonic() - self._began_at >= BACKOFF_S:
             self._when_in_doubt(failure)
         pause_s = min(max(BACKOFF_S, getattr(failure, "retry_after_s", 0.0)), MAX_PAUSE_S)
         if self._is_over is None:

@@ -428,15 +428,21 @@ def test_in_doubt_the_bytes_are_sent_again_slowly() -> None:
     assert clock.monotonic() - began == pytest.approx(6 * 1.1)
 
 
-@pytest.mark.parametrize(("failures", "told"), [(0, 0), (1, 0), (4, 3)])
-def test_a_commit_that_stays_in_doubt_is_reported(failures: int, told: int) -> None:
-    """It may take hours, and nothing else shows it; one lost answer is not worth a word."""
-    left, said = [Fault.BEFORE] * failures, list[str]()
-    store = FaultyStore(
-        MemoryStore(CLOCK.wall),
-        lambda operation, _: left.pop() if operation == "swap" and left else None,
-    )
-    writer = RootWriter(store, CLOCK, when_in_doubt=lambda failure: said.append(str(failure)))
+@pytest.mark.parametrize(
+    ("failures", "takes_s", "told"), [(0, 0.0, 0), (1, 0.0, 0), (4, 0.0, 3), (1, 20.0, 1)]
+)
+def test_a_commit_that_stays_in_doubt_is_reported(failures: int, takes_s: float, told: int) -> None:
+    """It may take hours, and nothing else shows it; one answer lost at once is not reported."""
+    clock, left, said = VirtualClock(), [Fault.BEFORE] * failures, list[str]()
+
+    def fault(operation: str, _: str) -> Fault | None:
+        if operation != "swap" or not left:
+            return None
+        clock.advance(takes_s)
+        return left.pop()
+
+    store = FaultyStore(MemoryStore(clock.wall), fault)
+    writer = RootWriter(store, clock, when_in_doubt=lambda failure: said.append(str(failure)))
     held = writer.commit(root(), over=None)
     writer.commit(root(2, "w2"), over=held)
     assert said == ["swap of 'state/root.json' was never answered"] * told
