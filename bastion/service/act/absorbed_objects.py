@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import StoreRefusedError
 from bastion.records.requests.inbox import Misplaced
 from bastion.service.act import actions as act
 from bastion.service.intake.inbox import REFUSED_TURNS, ReadBell, ReadRequest
@@ -102,7 +101,7 @@ class AbsorbedObjects:
         first_s, longest_s = DELETE_AGAIN_S
         pause_s = min(first_s * 2.0 ** min(each.failures, 16), longest_s)
         failures = each.failures + 1
-        is_given_up = isinstance(error, StoreRefusedError) and failures >= REFUSED_TURNS
+        is_given_up = isinstance(error, act.UnreadableError) and failures >= REFUSED_TURNS
         self._objects[key] = replace(
             each,
             failures=failures,

@@ -22,6 +22,7 @@ from bastion.errors import (
     NotFoundError,
     OversizeError,
     RecordError,
+    StoreRefusedError,
 )
 from bastion.job import End, JobRecord
 from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
@@ -146,6 +147,10 @@ def delete_work(store: ObjectStore, key: str) -> Work:
     return work
 
 
+class UnreadableError(StoreRefusedError):
+    """The store refuses to return an object that is set aside; a refused write says nothing."""
+
+
 def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Work:
     """
     Copy an object in the inbox that could not be decoded to `state/aside/`, then delete it.
@@ -162,6 +167,8 @@ def aside_work(store: ObjectStore, entry: Entry, *, unreadable: str = "") -> Wor
                 found = store.read(entry.key, limit_bytes=MAX_BYTES)
             except NotFoundError:
                 return no_update
+            except StoreRefusedError as refusal:
+                raise UnreadableError(refusal.message, hint=refusal.hint) from refusal
             except OversizeError as error:
                 data = f"{error}\n".encode()
             else:
