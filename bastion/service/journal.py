@@ -57,6 +57,9 @@ class _Problem:
     text: str
     logged_at: float
     since: float
+    of: str
+    """Which of several alike it is about."""
+    met_at: float = 0.0
     is_over: bool = False
     """It is solved; if it returns, the pace of its lines continues."""
 
@@ -135,7 +138,7 @@ class Journal:
         except OSError as error:
             why = f"cannot be written: {error.strerror or error}; the bucket has its lines"
             now = self._clock.monotonic()
-            self._said[_STDERR] = _Problem(text=why, logged_at=now, since=now)
+            self._said[_STDERR] = _Problem(text=why, logged_at=now, since=now, of=_STDERR)
         else:
             self.solved(_STDERR)
 
@@ -161,26 +164,35 @@ class Journal:
                     _shown(line), level=level, job=event.job, project=event.project, what=what
                 )
 
-    def problem(self, what: str, error: Exception) -> None:
-        """Log that `what` met `error`, once a minute while it continues."""
+    def problem(self, what: str, error: Exception, *, of: str = "") -> None:
+        """
+        Log that `what` met `error`, once a minute while it continues.
+
+        A refusal meets a thousand objects at the same time: of all that are called `what`, only the
+        one called `of` is logged, until it is solved or has not been met for a minute.
+        """
         text = error.message if isinstance(error, BastionError) else f"{error!r}"
+        of = of or what
         now = self._clock.monotonic()
-        said = self._said.pop(what, None)
+        said = self._said.get(what)
+        if said is not None and said.of != of and not said.is_over and now - said.met_at < REPEAT_S:
+            return
+        self._said.pop(what, None)
         since = now if said is None or said.is_over else said.since
         if said is not None and said.text == text and now - said.logged_at < REPEAT_S:
-            said.since, said.is_over = since, False
+            said.since, said.is_over, said.met_at = since, False, now
             self._said[what] = said  # the latest last: the oldest is dropped first
             return
-        self._said[what] = _Problem(text=text, logged_at=now, since=since)
+        self._said[what] = _Problem(text=text, logged_at=now, since=since, of=of, met_at=now)
         if len(self._said) > MOST_SAID:
             del self._said[next(iter(self._said))]
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
         self.note(f"{what}: {text}{hint}", level="warning")
 
-    def solved(self, what: str) -> None:
+    def solved(self, what: str, *, of: str = "") -> None:
         """Record that `what` has succeeded: an earlier problem with it is over."""
         said = self._said.get(what)
-        if said is None or said.is_over:
+        if said is None or said.is_over or said.of != (of or what):
             return
         said.is_over = True
         lasted_s = self._clock.monotonic() - said.since

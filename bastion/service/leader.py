@@ -301,11 +301,14 @@ class Leader:
         for done in self._lane.collect():
             deleted = done.key.removeprefix(_DELETE)
             self._intake.written(done.key, done.error, at=self.held.root.now)
+            kind = act.kind_of(done.key)
             if done.error is not None:
-                self._journal.problem(done.key, done.error)
+                is_alike = isinstance(done.error, StoreError)
+                self._journal.problem(kind if is_alike else done.key, done.error, of=done.key)
                 self._absorbed.failed(deleted, done.error)
                 continue
-            self._journal.solved(done.key)
+            for what in {kind, done.key}:
+                self._journal.solved(what, of=done.key)
             self._absorbed.deleted(deleted)
             if callable(done.result):
                 self._guarded(done.key, done.result, draft)

@@ -70,6 +70,27 @@ def action_key(job: JobRecord, action: Action) -> str:
     return f"job/{job.id}/{type(action).__name__}{place}"
 
 
+_KINDS = {
+    "WriteResult": "final records",
+    "array": "final records",
+    "WriteGo": "start barriers",
+    "RevokeGo": "start barriers",
+    "RevokeClaim": "claims",
+    "WriteEnd": "ends",
+    "sweep": "registers",
+    "batch": "instructions",
+    "answer": "answers",
+    "delete": "deletions from the inbox",
+}
+
+
+def kind_of(key: str) -> str:
+    """Return what the log calls the work under `key`: a refusal meets all work of its kind."""
+    words = key.replace(" ", "/").split("/")
+    name = words[2] if words[0] == "job" and len(words) > 2 else words[0]
+    return _KINDS.get(name, name)
+
+
 def array_work(store: ObjectStore, array: ArrayRecord) -> Work:
     """Write the final record of an array whose tasks have all ended."""
 

@@ -133,6 +133,26 @@ def test_lines_that_nothing_takes_are_bounded() -> None:
     assert log.drain().splitlines()[0].endswith("Z last")
 
 
+def test_a_refusal_that_meets_a_thousand_objects_is_one_problem() -> None:
+    """One of them is logged, once a minute; another one takes its place once that is solved."""
+    log, clock, out = journal()
+    for _ in range(70):
+        for n in range(1000):
+            log.problem("final records", StoreError(f"jobs/{n} is refused"), of=f"{n}")
+        clock.advance(1.0)
+    assert [line.partition("jobs/")[2] for line in out.getvalue().splitlines()] == [
+        "0 is refused"
+    ] * 2
+    log.solved("final records", of="1")
+    assert list(log.problems) == ["final records: jobs/0 is refused"]
+    log.solved("final records", of="0")
+    assert list(log.problems) == []
+    for n in (2, 3):
+        log.problem("final records", StoreError(f"jobs/{n} is refused"), of=f"{n}")
+        assert list(log.problems) == [f"final records: jobs/{n} is refused"]
+        clock.advance(60.0)
+
+
 def test_the_end_of_a_long_problem_is_said_with_how_long_it_took() -> None:
     """One that lasts for a call or two gets no such line, and one that returns starts again."""
     log, clock, out = journal()

@@ -169,6 +169,25 @@ def test_an_outage_loses_nothing_and_starts_nothing_twice(name: str, place: str)
     assert store.is_told or not store.raised or store.lands
 
 
+def test_a_refusal_of_all_final_records_is_one_problem() -> None:
+    """Each job that ends meanwhile would be one more, with the same cause."""
+    rig = Rig(spoil=Outage)
+    store = rig.store
+    assert isinstance(store, Outage)
+    rig.turn(2)
+    jobs = [rig.start() for _ in range(3)]
+    store.error, store.place = ERRORS["refused"], "jobs/"
+    for job in jobs:
+        rig.agent_of(job).end(job)
+    rig.turn(3)
+    (problem,) = rig.journal.problems
+    assert problem.startswith("final records: jobs/blue/")
+    store.error = None
+    rig.turn(3)
+    assert rig.journal.problems == ()
+    assert all(rig.result(job) is not None for job in jobs)
+
+
 def ended_job(rig: Rig) -> tuple[str, Agent]:
     """Return a job that ended while its last logs are awaited, and its machine's agent."""
     rig.turn(2)
