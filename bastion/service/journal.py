@@ -189,15 +189,16 @@ class Journal:
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
         self.note(f"{what}: {text}{hint}", level="warning")
 
-    def solved(self, what: str, *, of: str = "") -> None:
-        """Record that `what` has succeeded: an earlier problem with it is over."""
-        said = self._said.get(what)
-        if said is None or said.is_over or said.of != (of or what):
-            return
-        said.is_over = True
-        lasted_s = self._clock.monotonic() - said.since
-        if lasted_s >= OVER_S:
-            self.note(f"{what}: works again after {text_of_seconds(float(int(lasted_s)))}")
+    def solved(self, *whats: str, of: str = "") -> None:
+        """Record that each of `whats` has succeeded: an earlier problem with it is over."""
+        for what in whats:
+            said = self._said.get(what)
+            if said is None or said.is_over or said.of != (of or what):
+                continue
+            said.is_over = True
+            lasted_s = self._clock.monotonic() - said.since
+            if lasted_s >= OVER_S:
+                self.note(f"{what}: works again after {text_of_seconds(float(int(lasted_s)))}")
 
     def met(self, what: str, trouble: str) -> None:
         """Record that `what` was tried again: it met `trouble`, or none if that is empty."""

@@ -307,8 +307,7 @@ class Leader:
                 self._journal.problem(kind if is_alike else done.key, done.error, of=done.key)
                 self._absorbed.failed(deleted, done.error)
                 continue
-            for what in {kind, done.key}:
-                self._journal.solved(what, of=done.key)
+            self._journal.solved(kind, done.key, of=done.key)
             self._absorbed.deleted(deleted)
             if callable(done.result):
                 self._guarded(done.key, done.result, draft)
