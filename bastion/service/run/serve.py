@@ -35,6 +35,8 @@ SLICE_S = 0.2
 """The longest sleep between two checks for a stop."""
 STORE = "store"
 """Names the problem that keeps a whole turn, or the election, from the bucket."""
+_TURN = "turn"
+"""Names the problem that turns take too long."""
 STORE_RETRY_S = 1.0
 MOST_FAILURES = 20
 """Consecutive turns that can fail because of a bug before the process ends, to be restarted."""
@@ -162,8 +164,7 @@ class Service:
             try:
                 began = self._clock.monotonic()
                 moved = leader.turn()
-                self._meter.turned(self._clock.monotonic() - began, moved=moved)
-                self._journal.solved(STORE)
+                self._turned(self._clock.monotonic() - began, moved=moved)
                 failures = 0
             except StoreError as error:
                 self._journal.problem(STORE, error)
@@ -185,6 +186,17 @@ class Service:
             moved_at = now if moved else moved_at
             is_told, busy = self._watch.fileno() >= 0, now - moved_at < BUSY_FOR_S
             self._await_news(leader, leader.wait_s(moved=moved, busy=busy, is_told=is_told))
+
+    def _turned(self, took_s: float, *, moved: bool) -> None:
+        """Record a turn that succeeded, and report one that outlasted the lease."""
+        self._meter.turned(took_s, moved=moved)
+        self._journal.solved(STORE)
+        if took_s <= self._pace.ttl_s:
+            self._journal.solved(_TURN)
+            return
+        lease = f"the lease of {self._pace.ttl_s:g}s"
+        why = "the bucket answers slowly, or this machine is overloaded"
+        self._journal.problem(_TURN, StoreError(f"takes longer than {lease}: {why}"))
 
     def _refuse_removed(self) -> None:
         """

@@ -38,6 +38,7 @@ class Script:
         self.moves = False
         self.refused_at: float | None = None
         self.waits_s = 0.1
+        self.takes_s = 0.0
         self.told: list[bool] = []
         self.bucket = MemoryStore(self.clock.wall)
 
@@ -57,6 +58,7 @@ class Script:
     def turn(self) -> bool:
         """See `Leader`."""
         self.did.append("turn")
+        self.clock.advance(self.takes_s)
         outcome = self.turns.pop(0) if self.turns else False
         if isinstance(outcome, Exception):
             raise outcome
@@ -317,6 +319,18 @@ def test_a_bastion_whose_turns_fail_says_why_in_the_bucket(script: Script) -> No
     found = script.bucket.read(layout.bastion_log("b"))
     assert found is not None
     assert b"warning: store: state/root.json was not written\n" in found.data
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_turns_that_outlast_the_lease_are_a_problem(is_slow: bool) -> None:
+    """They succeed, but nobody hears of the bastion in between, and a standby may take over."""
+    script, journal = Script(), StringIO()
+    script.takes_s = LOCAL.ttl_s + (0.1 if is_slow else -0.1)
+    service = script.service(out=journal)
+    assert service.run() == 0
+    why = "turn: takes longer than the lease of 3s: the bucket answers slowly, or"
+    assert journal.getvalue().count(why) == is_slow
+    assert len(service._journal.problems) == is_slow
 
 
 def test_the_last_line_of_a_bastion_is_in_the_bucket() -> None:
