@@ -81,6 +81,7 @@ _KINDS = {
     "batch": "instructions",
     "answer": "answers",
     "delete": "deletions from the inbox",
+    "write": "writes for requests",
 }
 
 
