@@ -8,10 +8,11 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from bastion.errors import NotFoundError
 from bastion.profile import Profile, surrounding
 from launch.errors import UsageError
 from launch.screen.notes import note
-from launch.screen.render import Output, iso
+from launch.screen.render import Output, iso, span
 from launch.settings import chosen
 
 if TYPE_CHECKING:
@@ -105,11 +106,17 @@ class Session:
             note(f"{absence}; {self._what_goes_on()}", is_prose=True)
 
     def note_silence(self) -> None:
-        """Note that no bastion leads, as `note_absence`, and the last warning of a silent one."""
+        """Note that no bastion leads or publishes, and the last warning of one that fell silent."""
         self.note_absence()
-        if self.is_quiet or not self.client.presence.absence():
+        if self.is_quiet:
             return
-        status = self.client.status()
+        try:
+            status = self.client.status()
+        except NotFoundError:
+            return
+        if status.is_behind:
+            since = span(status.silent_s)
+            note(f"{status.leader} on {status.host} leads, but has published nothing for {since}")
         if (last := status.last_warning) is not None:
             note(f"problem: {status.leader} logged at {iso(last.at)}: {last.text}")
 
@@ -129,7 +136,6 @@ class Session:
             return False
         from pathlib import Path
 
-        from bastion.errors import NotFoundError
         from bastion.provider.serving import is_standing, machines_of
 
         try:

@@ -55,6 +55,22 @@ def test_a_silent_leader_is_shown_with_its_last_warning(run: Run, bucket: Bucket
     assert "logged at" not in run("status").err
 
 
+def test_a_leader_that_may_not_publish_is_not_called_absent(run: Run, bucket: Bucket) -> None:
+    """Root still changes, so jobs start: only what the commands show is old."""
+    now = float(int(time.time()))
+    lead(bucket.store, now=now - 60, leader="north")
+    assert "no bastion answers" in run("list").err
+    bucket.store.create(layout.ROOT, b"{}")
+    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now - 5))
+    tail = f"{when}Z warning: views: 'view/queue.json' was not written: 403\n"
+    bucket.store.create(layout.bastion_log("north"), tail.encode())
+    assert "no bastion" not in run("list").err
+    behind, problem = run("status").err.splitlines()
+    assert "leads, but has published nothing for 1m" in behind
+    why = "views: 'view/queue.json' was not written: 403"
+    assert problem == f"problem: north logged at {when}.000Z: {why}"
+
+
 @pytest.mark.parametrize(
     ("leader", "told"), [(None, "2 running when it stopped"), ("vm", "2 running when it was last")]
 )

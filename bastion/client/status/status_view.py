@@ -102,8 +102,10 @@ class StatusView:
 
     It is by this machine's clock if the bucket has no date, such as a folder on this machine.
     """
+    is_behind: bool = False
+    """Whether the leader commits, so jobs start and end, although nothing is published."""
     last_warning: LogLine | None = None
-    """What a silent leader has logged since; None if it is not silent or has logged nothing."""
+    """What a leader that publishes nothing has logged since; None for any other."""
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
@@ -123,8 +125,13 @@ class StatusView:
 
     @property
     def is_silent(self) -> bool:
-        """Whether there is a leader that has published nothing for longer than allowed."""
-        return bool(self.leader) and self.silent_s > max(2 * self.ttl_s, _SILENT_S)
+        """Whether there is a leader that neither publishes nor commits for longer than allowed."""
+        return bool(self.leader) and not self.is_behind and self.silent_s > self.patience_s
+
+    @property
+    def patience_s(self) -> float:
+        """How long a leader may be silent."""
+        return max(2 * self.ttl_s, _SILENT_S)
 
     @property
     def absence(self) -> str:

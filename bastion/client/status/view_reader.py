@@ -15,6 +15,7 @@ from bastion.client.status.status_view import StatusView, status_of
 from bastion.errors import BastionError, NotFoundError, RecordError
 from bastion.records.keys import layout
 from bastion.store.port import ObjectStore, Version
+from bastion.value import replace
 
 if TYPE_CHECKING:
     from typing import Self
@@ -72,15 +73,26 @@ class ViewReader:
             NotFoundError: Nothing was ever published here.
             StoreError: The bucket is unreachable.
         """
-        return status_of(self._view("status"), wall=self._wall())
+        view = status_of(self._view("status"), wall=self._wall())
+        if not view.is_silent or not self._has_committed(view):
+            return view
+        return replace(view, is_behind=True)
+
+    def _has_committed(self, view: StatusView) -> bool:
+        """Whether root has changed recently: then only the views of a leader are refused."""
+        try:
+            found = self._store.list(layout.ROOT, limit=1)
+        except BastionError:
+            return False
+        oldest = self._wall() - view.patience_s
+        return any(each.key == layout.ROOT and each.modified_at >= oldest for each in found)
 
     def explained(self, view: StatusView) -> StatusView:
-        """Return `view` with the last warning of a leader that is silent, if it has logged any."""
-        if not view.is_silent:
+        """Return `view` with the last warning of a leader that publishes nothing, if any."""
+        if not (view.is_silent or view.is_behind):
             return view
         from bastion.client.status.own_log import last_warning
         from bastion.records.coding.limits import LOG_TAIL_BYTES
-        from bastion.value import replace
 
         try:
             found = self._store.read(layout.bastion_log(view.leader), limit_bytes=LOG_TAIL_BYTES)
