@@ -41,15 +41,29 @@ _STYLE = """inline:
 
 
 def usage_chart(
-    summary: Summary, palette: Palette, *, by: str, is_narrow: bool, project: str = ""
+    summary: Summary,
+    palette: Palette,
+    *,
+    by: str,
+    is_narrow: bool,
+    project: str = "",
+    device: str = "",
 ) -> bytes:
-    """Return device-hours per part of the period as SVG, by project or user, or of one project."""
+    """
+    Return device-hours per part of the period as SVG, by project or user.
+
+    An empty `project` is all projects, and an empty `device` all types of devices.
+    """
     import pygal
 
     def name_of(slot: Slot) -> str:
         return slot.user if by == "user" else slot.project
 
-    slots = [slot for slot in summary.slots if project in ("", slot.project)]
+    slots = [
+        slot
+        for slot in summary.slots
+        if project in ("", slot.project) and device in ("", slot.device_type)
+    ]
     names = _largest(slots, name_of)
     parts = round((summary.until - summary.since) / summary.step_s)
     hours = {name: [0.0] * parts for name in names}

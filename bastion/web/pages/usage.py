@@ -30,7 +30,7 @@ class UsageLine:
     project: str
     sums: UsageRow
     part: float
-    """Of everything that was used in the period, 0 to 1."""
+    """Of everything that was used of this type in the period, 0 to 1."""
     running: int
     """Running jobs that hold this type."""
     queued: int
@@ -48,8 +48,8 @@ class UsagePage:
     project: str
     """Only this one; empty: all."""
     rows: Part[UsageLine]
-    chart: str
-    """The address of the chart of the same rows; empty if nothing was used."""
+    charts: tuple[tuple[str, str], ...]
+    """The type of device and the address of each chart; none if nothing was used."""
     known: Known
     has_cost: bool
     has_resized: bool
@@ -72,7 +72,9 @@ def usage_page(
     is_by_user = by == "user"
     summary = known.summary
     sums = () if summary is None else summary.users if is_by_user else summary.projects
-    total = sum(each.used_h for each in sums) or 1.0
+    totals: Counter[str | None] = Counter()
+    for each in sums:
+        totals[each.device_type] += each.used_h  # type: ignore[assignment]
     running, queued = _active(board, is_by_user=is_by_user)
     told = {(each.project or "", each.user or "", each.device_type or ""): each for each in sums}
     for key in {*running, *queued} - told.keys() if summary is not None else ():
@@ -82,7 +84,7 @@ def usage_page(
             name=key[1] if is_by_user else key[0],
             project=key[0],
             sums=each,
-            part=each.used_h / total,
+            part=each.used_h / (totals[each.device_type] or 1.0),
             running=running[key],
             queued=queued[key],
             color=palette(key[0]),
@@ -95,16 +97,18 @@ def usage_page(
     )
     given = {"days": str(days), "project": project}
     path = "/users" if is_by_user else "/projects"
-    has_slots = any(project in ("", slot.project) for slot in summary.slots) if summary else False
+    slots = summary.slots if summary is not None else ()
+    kinds = sorted({slot.device_type for slot in slots if project in ("", slot.project)})
     asked = {name: text for name, text in given.items() if text}
     asked["of"] = f"{known.answered_at:.0f}"  # a newer answer has its own chart
-    chart = f"/charts/{by}s.svg?{urlencode(asked)}" if has_slots else ""
     return UsagePage(
         by=by,
         days=days,
         project=project,
         rows=part_of(lines, page_number(query.get("page", "")), path=path, query=given),
-        chart=chart,
+        charts=tuple(
+            (kind, f"/charts/{by}s.svg?{urlencode({**asked, 'device': kind})}") for kind in kinds
+        ),
         known=known,
         has_cost=any(line.sums.cost for line in lines),
         has_resized=any(line.sums.resized_h for line in lines),

@@ -22,8 +22,8 @@ MOST_TEXT = 500
 
 _EVERY = """
 CREATE OR REPLACE TEMP TABLE every AS
-SELECT project, user, job, outcome, devices, machines, coalesce(job_class = 'borrowed', false)
-           AS is_borrowed,
+SELECT project, user, job, outcome, devices, device_type, machines,
+       coalesce(job_class = 'borrowed', false) AS is_borrowed,
        epoch(admitted_at) AS began, epoch(freed_at) AS ended,
        guaranteed_device_s AS guaranteed, borrowed_device_s AS borrowed, is_open
 FROM (SELECT *, false AS is_open FROM attempts
@@ -31,7 +31,7 @@ FROM (SELECT *, false AS is_open FROM attempts
 WHERE attempt > 0 AND epoch(admitted_at) < $until AND epoch(freed_at) > $since
 """
 _SLOTS = """
-SELECT slot, project, user, sum((guaranteed + borrowed)
+SELECT slot, project, user, coalesce(device_type, ''), sum((guaranteed + borrowed)
        * greatest(0, least(ended, slot + $step) - greatest(began, slot)) / (ended - began)) AS held
 FROM (SELECT * FROM every WHERE ended > began),
      (SELECT unnest(generate_series(0, CAST($parts AS BIGINT) - 1)) * $step + $since AS slot)
@@ -96,8 +96,8 @@ def summed(
         projects=projects,
         users=users,
         slots=tuple(
-            Slot(at=at, project=project, user=user, device_s=held)
-            for at, project, user, held in slots
+            Slot(at=at, project=project, user=user, device_type=kind, device_s=held)
+            for at, project, user, kind, held in slots
         ),
         stays=tuple(map(_stay, stays)),
         left_out=max(0, int(every[0]) - len(stays)),

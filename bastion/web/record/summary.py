@@ -13,11 +13,12 @@ ANSWERED, FAILED = "answered", "failed"
 
 @value
 class Slot:
-    """What one project, or one user, held in one part of the period."""
+    """What one user of a project held of one type of device in one part of the period."""
 
     at: float
     project: str
     user: str
+    device_type: str
     device_s: float
 
 

@@ -164,6 +164,30 @@ def test_projects_and_users_show_the_sums() -> None:
     assert none.status_code == 404
 
 
+def test_hours_of_different_devices_are_neither_added_nor_drawn_together() -> None:
+    """A part is of all hours of its type, and each type has its own chart."""
+    ended = [
+        _ended("h-1", "ada", NOW - 3 * HOUR, NOW - HOUR, device_type="h100"),
+        _ended("v-1", "ada", NOW - 2 * HOUR, NOW - HOUR, device_type="v5e"),
+        _ended("v-2", "lin", NOW - 2 * HOUR, NOW - HOUR, device_type="v5e"),
+    ]
+    store = MemoryStore(lambda: NOW)
+    write_bucket(store, busy_root(machines=2, running=1, queued=2))
+    store.create(layout.events(0), b"\n".join(map(encode, ended)))
+    with site(store) as client:
+        page = client.get("/projects?days=1").text
+        charts = re.findall(r'<img class="chart" src="([^"]*)"', page)
+        drawn = [client.get(each.replace("&amp;", "&")).text for each in charts]
+    told = re.findall(
+        r'data-name="Device">(\w+)</td>.*?data-name="Of all" class="n">(\d+)', page, re.DOTALL
+    )
+    for kind in ("h100", "v5e"):
+        assert sum(int(part) for of, part in told if of == kind) == 100
+    assert [re.findall(r"device=(\w+)", each) for each in charts] == [["h100"], ["v5e"]]
+    assert drawn[0] != drawn[1]
+    assert "<h3>v5e</h3>" in page
+
+
 def test_a_small_part_is_not_called_nothing() -> None:
     """Half a percent and less is called less than one; only nothing is zero."""
     told = [
