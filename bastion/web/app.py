@@ -114,8 +114,7 @@ class Site:
         self._metered, self._metered_version = Lock(), ""
         """The answer of `/metrics` depends on the views: it is computed once per version."""
         self._live = Live(
-            bucket.boards,
-            bucket.uses,
+            self._version,
             Followers(settings.followers),
             board_s=settings.read_every_s,
             log_s=settings.log_every_s,
@@ -213,6 +212,7 @@ class Site:
                     shown.palette,
                     by=by,
                     project=request.query_params.get("project", ""),
+                    device=request.query_params.get("device", ""),
                     is_narrow="narrow" in request.query_params,
                 )
             )
@@ -241,13 +241,18 @@ class Site:
         headers = {"content-security-policy": CHART_POLICY}
         return Response(svg, media_type="image/svg+xml", headers=headers)
 
+    def _version(self) -> str:
+        look = self._bucket.boards.look()
+        status = look.board.status(wall=self._bucket.now())
+        return version_of(look, self._bucket.uses.look(), status)
+
     async def _metrics(self, request: Request) -> Response:
         def exposed() -> tuple[bytes, str]:
             look = self._bucket.boards.look()
             board = look.board
             seen, uses = board.published, self._bucket.uses.look()
             with self._metered:
-                if (version := version_of(look, uses)) != self._metered_version:
+                if (version := version_of(look, uses, None)) != self._metered_version:
                     fresh = ((name, uses.of(name, board.as_of)) for name in uses.told)
                     used = {name: use for name, use in fresh if use is not None}
                     self._meter.looked(seen.queue, seen.pool, seen.status, used)

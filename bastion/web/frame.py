@@ -13,8 +13,8 @@ from bastion.web.reading.board_reader import Look
 from bastion.web.reading.live_use import Uses
 
 MOST_PROBLEMS = 5
-OLD_S = 30.0
-"""Age of the data that is mentioned while the bucket does not answer."""
+AGE_S = 60.0
+"""Time after which an open page shows a new age of data that does not change."""
 
 
 @value
@@ -34,9 +34,16 @@ class Frame:
     release: str = VERSION
 
 
-def version_of(look: Look, uses: Uses) -> str:
-    """Return a value that changes whenever a page would."""
-    return f"{look.version}+{uses.number}{'!' if look.trouble else ''}"
+def version_of(look: Look, uses: Uses, status: StatusView | None) -> str:
+    """
+    Return a value that changes whenever a page would.
+
+    While the bucket or the bastion is out of reach it changes every minute, because pages show for
+    how long.
+    """
+    away = f"!{(look.read_s or 0.0) // AGE_S:.0f}" if look.trouble else ""
+    silent = f"?{status.silent_s // AGE_S:.0f}" if status is not None and status.absence else ""
+    return f"{look.version}+{uses.number}{away}{silent}"
 
 
 def bare_frame(path: str) -> Frame:
@@ -66,7 +73,7 @@ def frame_of(
     """Return the frame of the page at `path`; `unknown` lists its invalid parameters."""
     return Frame(
         look=look,
-        version=version_of(look, uses),
+        version=version_of(look, uses, status),
         path=path,
         bucket=status.bucket if status and status.bucket else "a bucket",
         as_of=status.as_of if status else look.board.as_of,

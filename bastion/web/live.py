@@ -18,9 +18,6 @@ from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 
 from bastion.errors import BastionError
-from bastion.web.frame import version_of
-from bastion.web.reading.board_reader import BoardReader
-from bastion.web.reading.live_use import UseReader
 from bastion.web.reading.log_tail import LogTail, Printed
 
 PING_S = 20
@@ -64,8 +61,7 @@ class Live:
     Follows the views and logs for open pages.
 
     Args:
-        reader: The views.
-        uses: What machines use; its changes are announced like those of views.
+        version: Returns a value that changes whenever a page would; may wait for the bucket.
         followers: The places.
         board_s: Time between two reads of the views.
         log_s: Time between two reads of the end of a log.
@@ -73,15 +69,13 @@ class Live:
 
     def __init__(
         self,
-        reader: BoardReader,
-        uses: UseReader,
+        version: Callable[[], str],
         followers: Followers,
         *,
         board_s: float,
         log_s: float,
     ) -> None:
-        self._reader = reader
-        self._uses = uses
+        self._version_now = version
         self._followers = followers
         self._board_s = board_s
         self._log_s = log_s
@@ -123,11 +117,9 @@ class Live:
                 yield {"event": "changed", "data": version}
 
     async def _look(self) -> None:
-        """Read the views as long as any page follows them."""
+        """Read the version as long as any page follows it."""
         while self._followers.count:
-            look = await run_sync(self._reader.look)
-            uses = await run_sync(self._uses.look)
-            version = version_of(look, uses)
+            version = await run_sync(self._version_now)
             if version != self._version:
                 async with self._changed:
                     self._version = version

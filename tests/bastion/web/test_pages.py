@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -288,6 +289,31 @@ def test_a_bucket_that_is_away_is_told_with_the_age_of_what_is_shown() -> None:
     assert "train-0000000000" in page.text
     assert job.status_code == 200
     assert gone.status_code == 503
+
+
+def test_an_open_page_learns_that_the_bastion_is_gone_and_for_how_long() -> None:
+    """Its version changes when the silence begins, and every minute of it, but not in between."""
+    clock = VirtualClock(wall=NOW)
+    store = MemoryStore(clock.wall)
+    write_bucket(store, busy_root(machines=2, running=1, queued=2))
+    with site(store, clock=clock) as client:
+
+        def version() -> str:
+            found = re.search(r'data-version="([^"]*)"', client.get("/").text)
+            assert found is not None
+            return found[1]
+
+        leads = version()
+        clock.advance(100.0)
+        silent = version()
+        clock.advance(10.0)
+        same = version()
+        clock.advance(60.0)
+        longer, page = version(), client.get("/").text
+    assert leads != silent
+    assert silent == same
+    assert longer != silent
+    assert "has published nothing for 2m 50s" in page
 
 
 def test_an_empty_bucket_says_so() -> None:
