@@ -244,6 +244,49 @@ def test_a_page_shuts_no_reader_out(
 
 @needs_chromium
 @pytest.mark.end_to_end
+@pytest.mark.parametrize("width", [390, 700, 1000])
+def test_the_search_field_and_the_own_page_in_the_menu_are_in_view(
+    address: str, browser: Browser, width: int
+) -> None:
+    """On a narrow screen the menu scrolls to the shown page, and the search field stays."""
+    with page_of(browser, address, width=width) as (page, wrong):
+        page.goto("/quota")
+        for part in ("#jump", ".top nav [aria-current]"):
+            box = page.locator(part).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width, part
+        search, own = (
+            page.locator(each).bounding_box() for each in ("#jump", ".top [aria-current]")
+        )
+        assert search is not None and own is not None
+        assert own["x"] + own["width"] <= search["x"]
+        assert not wrong
+
+
+@needs_chromium
+@pytest.mark.end_to_end
+def test_an_open_page_says_when_it_no_longer_updates_itself(
+    bucket: LocalStore, folder: Path, browser: Browser
+) -> None:
+    """It says so while the page server is gone, and no longer when it is back."""
+    assert bucket.list(layout.VIEWS)
+    with served(folder) as place, page_of(browser, place) as (page, _):
+        port = int(place.rpartition(":")[2])
+        page.goto("/")
+        notice = page.locator("#not-live")
+        expect(page.locator("#pulse")).to_have_class("pulse on", timeout=30_000)
+        expect(notice).to_be_hidden()
+        server = psutil.Process(_server_on(port))
+        server.terminate()
+        server.wait(20)
+        expect(notice).to_be_visible(timeout=30_000)
+        with served(folder, port=port):
+            expect(notice).to_be_hidden(timeout=30_000)
+
+
+@needs_chromium
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", ["/", "/timeline?span=24h"])
 def test_a_long_name_of_a_machine_shows_its_end(address: str, browser: Browser, path: str) -> None:
     """The number distinguishes machines of a pool; the beginning is cut off."""

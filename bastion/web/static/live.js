@@ -5,10 +5,13 @@
 const PAUSE_MS = 2000; // between two fetches, however often the bucket changes
 const PENDING_MS = 400; // between two questions for what is being read
 const AGAIN_MS = 30000; // after a server that had no place for one more
+const LOST_MS = 4000; // without the server, until the page says so: a restart takes less
 const MOST_CHARACTERS = 400000; // of a followed log; older text is still in the bucket
 const KEPT = "details, .map, .bounded"; // what a reader opens and scrolls, and finds again as it was
+const FOCUSED = "a, summary, [tabindex]"; // what the keyboard may be on while a part is replaced
 let lastFetch = 0;
 let waiting = null;
+let lost = null;
 
 function refresh() {
   waiting = null;
@@ -37,7 +40,7 @@ function closed(part) {
 function replace(part, other) {
   const kept = [...part.querySelectorAll(KEPT)].map((each) => [each.open, each.scrollTop, each.scrollLeft]);
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
-  const links = focused ? [...part.querySelectorAll("a")] : [];
+  const links = focused ? [...part.querySelectorAll(FOCUSED)] : [];
   const at = focused ? links.indexOf(focused) : -1;
   const address = focused && focused.getAttribute("href");
   part.innerHTML = other.innerHTML;
@@ -47,8 +50,8 @@ function replace(part, other) {
     each.scrollTo(left || 0, top || 0);
   });
   if (at >= 0) {
-    const now = [...part.querySelectorAll("a")];
-    const same = now.find((link) => link.getAttribute("href") === address) || now[at];
+    const now = [...part.querySelectorAll(FOCUSED)];
+    const same = (address && now.find((link) => link.getAttribute("href") === address)) || now[at];
     if (same) same.focus({ preventScroll: true });
   }
 }
@@ -67,7 +70,15 @@ function awaitRecord() {
 
 function beat(on) {
   const pulse = document.getElementById("pulse");
+  const notice = document.getElementById("not-live");
   if (pulse) pulse.classList.toggle("on", on);
+  if (on) {
+    clearTimeout(lost);
+    lost = null;
+    notice.hidden = true;
+  } else if (lost === null) {
+    lost = setTimeout(() => (notice.hidden = false), LOST_MS);
+  }
 }
 
 // A server that restarts is found again by the browser; one that refused, by asking again here.
@@ -104,7 +115,14 @@ function followLog(box) {
   });
 }
 
+// On a narrow screen the menu scrolls.
+function showOwnPage() {
+  const own = document.querySelector(".top nav [aria-current]");
+  if (own) own.parentElement.scrollLeft = own.offsetLeft - own.parentElement.offsetLeft - 40;
+}
+
 followPage();
 awaitRecord();
+showOwnPage();
 const log = document.querySelector("[data-follow]");
 if (log) followLog(log);
