@@ -38,6 +38,7 @@ from bastion.web.drawing.use_chart import use_chart
 from bastion.web.faults import Faults
 from bastion.web.frame import Frame, bare_frame, frame_of, version_of
 from bastion.web.live import Followers, Live
+from bastion.web.pages.array_tasks import MOST_REASONS
 from bastion.web.pages.failures import failures_page
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
@@ -436,7 +437,7 @@ def _job(request: Request, shown: Shown) -> str:
         place=request.url.path,
         as_of=shown.board.as_of,
     )
-    return shown.page("job.html", page=page, log=log, use=use)
+    return shown.page("job.html", page=page, log=log, use=use, most_reasons=MOST_REASONS)
 
 
 def _known(bucket: Bucket, request: Request) -> KnownJob:

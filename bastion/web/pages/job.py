@@ -14,7 +14,7 @@ from bastion.records.coding.codec import plain
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
-from bastion.web.pages.array_tasks import TaskGroup, task_groups
+from bastion.web.pages.array_tasks import FailedTasks, TaskGroup, failed_tasks, task_groups
 from bastion.web.pages.spent import Spent, spent_now, spent_of, together
 from bastion.web.reading.board import Board
 from bastion.web.reading.trail import Happened
@@ -48,6 +48,8 @@ class JobPage:
     """All of them together; for an array, including its tasks."""
     tasks: tuple[TaskGroup, ...]
     """For an array."""
+    failed: tuple[FailedTasks, ...]
+    """The same."""
     events: tuple[EventView, ...]
     is_cut: bool
     """Whether events are omitted, and with them some of the cost."""
@@ -84,6 +86,7 @@ def job_page(
         attempts=tuple(_with_record(each, job, happened, now) for each in attempts),
         spent=together([spent_of(happened.ended), *([now] if now is not None else [])]),
         tasks=task_groups(job, board),
+        failed=failed_tasks(job, happened.ended) if job.counts else (),
         events=events,
         is_cut=happened.is_cut or len(events) < len(happened.events),
         spec=spec,

@@ -7,8 +7,12 @@ import re
 from collections import Counter
 from typing import Any
 
+from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt
+from bastion.records.root import Event
 from bastion.spec import Indices
+from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.array_tasks import MOST_LINKS
 from tests.bastion.web.site import busy_store, site
@@ -68,6 +72,44 @@ def test_the_page_of_an_array_leads_to_its_tasks_and_those_that_failed_come_firs
     assert "it has not started yet" not in text
     assert "nothing printed yet" not in text
     assert "nothing printed yet" in task
+
+
+def test_the_page_of_an_array_says_which_tasks_failed_and_why() -> None:
+    """Frequent reasons come first, each with the logs of its tasks; what is retried has no row."""
+    store, texts = _store(), {3: "no space", 10: "lost <b>", 17: "no space", 24: "no space"}
+    ends = [
+        Event(
+            n=n,
+            at=NOW - 30.0 + n,
+            job=f"{ARRAY}.{task}",
+            project="audio",
+            what="failed",
+            record=EndedAttempt(
+                text=text,
+                user="sweeper",
+                launch=ARRAY,
+                task=task,
+                attempt=2,
+                request=Request(),
+                submitted_at=NOW - 60.0,
+                queued_at=NOW - 60.0,
+                admitted_at=NOW - 50.0,
+                freed_at=NOW - 30.0,
+                outcome="failed",
+                job_outcome="" if task == 24 else "failed",
+            ),
+        )
+        for n, (task, text) in enumerate(texts.items())
+    ]
+    store.create(layout.events(0), b"\n".join(map(encode, ends)))
+    with site(store) as client:
+        text = client.get(PAGE).text
+    reasons = text.partition("Why tasks failed")[2].partition("</table>")[0]
+    first, second = reasons.split("<tr>")[2:]
+    assert "no space" in first
+    assert re.findall(r'href="([^"]*)"', first) == [f"{PAGE}.{n}?attempt=2#log" for n in (3, 17)]
+    assert "lost &lt;b&gt;" in second
+    assert f"{PAGE}.24?" not in reasons
 
 
 def test_an_array_is_found_in_each_state_that_a_task_of_it_is_in() -> None:
