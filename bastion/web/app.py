@@ -365,7 +365,8 @@ def _machines(request: Request, shown: Shown) -> str:
         windows = shown.board.maintenance
         return render("machines_table.html", machines=machines, as_of=page.as_of, windows=windows)
 
-    made_of = ("machines", shown.frame.version, page.machines.number, *page.given.values())
+    asked_for = (page.machines.number, page.show, *page.given.values())
+    made_of = ("machines", shown.frame.version, *asked_for)
     return shown.page("machines.html", page=page, table=shown.parts.of(made_of, made))
 
 

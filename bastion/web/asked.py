@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from bastion.web.pages import machines
 from bastion.web.pages.now import FILTERS, TABS
 from bastion.web.pages.timeline import SPANS, moment_of
 from bastion.web.pages.usage import DAYS
@@ -46,7 +47,10 @@ NOW = dict.fromkeys(FILTERS, _any) | {
     "show": _one_of([name for name in TABS if name]),
     "page": _number,
 }
-MACHINES = {"search": _any, "pool": _any, "phase": _any, "page": _number}
+MACHINES = dict.fromkeys(machines.FILTERS, _any) | {
+    "show": _one_of([name for name in machines.TABS if name]),
+    "page": _number,
+}
 TIMELINE = {
     "span": _one_of(list(SPANS)),
     "from": _moment,

@@ -92,6 +92,8 @@ class Occupancy:
     pools: tuple[PoolMap, ...]
     left_out: int
     """Machines that are not on the map."""
+    troubled: int
+    """Machines that accept no new job, or not on all devices, including those not on the map."""
 
 
 def mean_of(used: Iterable[float | None]) -> float | None:
@@ -106,7 +108,11 @@ def occupancy(board: Board, palette: Palette, uses: Uses) -> Occupancy:
     for row in board.machines[:MOST_MACHINES]:
         by_pool.setdefault(row.get("pool", ""), []).append(machine_map(board, row, palette, uses))
     pools = tuple(_pool(name, machines) for name, machines in by_pool.items())
-    return Occupancy(pools=pools, left_out=max(0, len(board.machines) - MOST_MACHINES))
+    return Occupancy(
+        pools=pools,
+        left_out=max(0, len(board.machines) - MOST_MACHINES),
+        troubled=sum(bool(trouble_of(row)) for row in board.machines),
+    )
 
 
 def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineMap:

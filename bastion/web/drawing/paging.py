@@ -1,4 +1,4 @@
-"""A part of a long table, and the addresses of the others."""
+"""A part of a long table, and the addresses of the others; tabs above it."""
 
 from __future__ import annotations
 
@@ -57,6 +57,37 @@ class Part(Generic[_T]):
     def _address(self, number: int) -> str:
         given = {name: text for name, text in self.query.items() if text}
         return f"{self.path}?{urlencode(given | {'page': str(number)})}"
+
+
+@value
+class Tab:
+    """One kind of rows that match the filters."""
+
+    name: str
+    address: str
+    count: int
+    is_shown: bool
+
+
+def tabs_of(
+    names: Mapping[str, str],
+    counts: Mapping[str, int],
+    show: str,
+    *,
+    path: str,
+    query: Mapping[str, str],
+    anchor: str = "",
+) -> tuple[Tab, ...]:
+    """Return the tabs of a table: `names` by what `show` is in their address, empty for all."""
+
+    def address(key: str) -> str:
+        asked = {name: text for name, text in {**query, "show": key}.items() if text}
+        return f"{path}{'?' if asked else ''}{urlencode(asked)}{anchor}"
+
+    return tuple(
+        Tab(name=name, address=address(key), count=counts[key], is_shown=key == show)
+        for key, name in names.items()
+    )
 
 
 def part_of(rows: Iterable[_T], number: int, *, path: str, query: Mapping[str, str]) -> Part[_T]:

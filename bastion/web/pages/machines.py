@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 
 from bastion.value import value
 from bastion.web.drawing.occupancy import MachineMap, machine_map, trouble_of
-from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.paging import Part, Tab, page_number, part_of, tabs_of
 from bastion.web.drawing.palette import Palette
 from bastion.web.pages.spent import price_of
 from bastion.web.reading.board import Board, Row
 from bastion.web.reading.live_use import Uses
 from quota.amounts import Amounts
+
+FILTERS = ("search", "pool", "phase")
+TABS = {"": "All", "trouble": "In trouble", "idle": "Idle"}
+"""Tabs of the table: those that accept no new job, or not on all devices; and those without one."""
 
 
 @value
@@ -45,21 +49,40 @@ class MachinesPage:
 
     machines: Part[Row]
     pools: tuple[str, ...]
+    tabs: tuple[Tab, ...]
+    show: str
+    """The name of the tab in the address."""
     given: Mapping[str, str]
+    """The requested filters."""
     phases: Mapping[str, int]
     as_of: float
 
 
 def machines_page(board: Board, query: Mapping[str, str]) -> MachinesPage:
     """Return the page for an address."""
-    given = {name: query.get(name, "").strip()[:200] for name in ("search", "pool", "phase")}
+    given = {name: query.get(name, "").strip()[:200] for name in FILTERS}
+    show = query.get("show", "") if query.get("show") in TABS else ""
     number = page_number(query.get("page", ""))
+    every = list(_chosen(board, given))
+    parts = {
+        "": every,
+        "trouble": [row for row in every if trouble_of(row)],
+        "idle": [row for row in every if not trouble_of(row) and not row.get("jobs")],
+    }
     phases: dict[str, int] = {}
     for row in board.machines:
         phases[row.get("phase", "")] = phases.get(row.get("phase", ""), 0) + 1
     return MachinesPage(
-        machines=part_of(_chosen(board, given), number, path="/machines", query=given),
+        machines=part_of(parts[show], number, path="/machines", query={**given, "show": show}),
         pools=tuple(sorted({*board.pools, *(row.get("pool", "") for row in board.machines)})),
+        tabs=tabs_of(
+            TABS,
+            {name: len(rows) for name, rows in parts.items()},
+            show,
+            path="/machines",
+            query=given,
+        ),
+        show=show,
         given=given,
         phases=phases,
         as_of=board.pool_as_of,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 from bastion.client.look.views import JobView
 from bastion.client.status.status_view import BudgetView, StatusView
 from bastion.value import value
-from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.paging import Part, Tab, page_number, part_of, tabs_of
 from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.shares import Share, shares
 from bastion.web.reading.board import Board, Row
@@ -18,16 +17,6 @@ from bastion.web.reading.board import Board, Row
 FILTERS = ("search", "project", "user", "state")
 TABS = {"": "All", "running": "Running", "queued": "Queued"}
 """Tabs of the table of jobs: those that hold machines, and those that wait."""
-
-
-@value
-class Tab:
-    """One part of the jobs that match the filters."""
-
-    name: str
-    address: str
-    count: int
-    is_shown: bool
 
 
 @value
@@ -67,15 +56,16 @@ def now_page(
         budgets=status.budgets if status else (),
         counts=counts,
         jobs=part.showing(tuple(map(board.job, part.rows))),
-        tabs=tuple(_tab(name, len(rows), given, show) for name, rows in parts.items()),
+        tabs=tabs_of(
+            TABS,
+            {name: len(rows) for name, rows in parts.items()},
+            show,
+            path="/",
+            query=given,
+            anchor="#queue",
+        ),
         show=show,
         given=given,
         projects=tuple(sorted(projects)),
         as_of=board.as_of,
     )
-
-
-def _tab(name: str, count: int, given: Mapping[str, str], show: str) -> Tab:
-    asked = {key: text for key, text in {**given, "show": name}.items() if text}
-    address = f"/?{urlencode(asked)}#queue" if asked else "/#queue"
-    return Tab(name=TABS[name], address=address, count=count, is_shown=name == show)

@@ -364,6 +364,24 @@ def test_machines_are_listed_with_their_health_and_idle_time() -> None:
     assert "no machine" in none
 
 
+def test_machines_in_trouble_have_their_own_tab_which_the_first_page_leads_to() -> None:
+    """It has exactly those that accept no new job or not on all devices; another has idle ones."""
+    with site(busy_store(machines=30, running=6)) as client:
+        first = client.get("/").text
+        troubled = client.get("/machines?show=trouble").text
+        idle = client.get("/machines?show=idle&pool=h100-west").text
+        every = client.get("/machines").text
+    assert '<a href="/machines?show=trouble">2 machines in trouble</a>' in first
+    assert re.findall(r'data-name="Machine" class="id">([^<]*)<', troubled) == [
+        "h100-west-5-0",
+        "h100-west-22-0",
+    ]
+    assert '<a href="/machines?show=trouble">In trouble <b>2</b></a>' in every
+    assert '<a href="/machines?pool=h100-west&amp;show=trouble">In trouble' in idle
+    assert "h100-west-5-0" not in idle
+    assert "h100-west-29-0" in idle
+
+
 def test_a_pool_without_a_price_is_shown_with_its_list_price() -> None:
     """Without its own price, a published pool costs that day's list price."""
     in_2026 = 1_780_000_000.0
