@@ -16,11 +16,14 @@ from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
 from bastion.web.pages.array_tasks import FailedTasks, TaskGroup, failed_tasks, task_groups
 from bastion.web.pages.spent import Spent, spent_now, spent_of, together
-from bastion.web.reading.board import Board
+from bastion.web.reading.board import COUNTED, Board
 from bastion.web.reading.trail import Happened
 
 ATTEMPT_STATES = ("starting", "running", "stopping", "draining")
 MOST_EVENTS = 500
+MOST_HOLDERS = 12
+_NOT_FOR_DEVICES = ("Held", "WaitsFor")
+"""Reasons of a job that starts no earlier if others free devices."""
 
 
 @value
@@ -39,6 +42,18 @@ class Tried:
 
 
 @value
+class Holders:
+    """The jobs that hold what a queued job asks for."""
+
+    kinds: tuple[str, ...]
+    """The resources that it asks for."""
+    jobs: tuple[JobView, ...]
+    """Those that hold the most of it."""
+    number: int
+    """Of all of them."""
+
+
+@value
 class JobPage:
     """What the page of a job shows."""
 
@@ -50,6 +65,8 @@ class JobPage:
     """For an array."""
     failed: tuple[FailedTasks, ...]
     """The same."""
+    holders: Holders | None
+    """None: it does not wait for devices."""
     events: tuple[EventView, ...]
     is_cut: bool
     """Whether events are omitted, and with them some of the cost."""
@@ -87,6 +104,7 @@ def job_page(
         spent=together([spent_of(happened.ended), *([now] if now is not None else [])]),
         tasks=task_groups(job, board),
         failed=failed_tasks(job, happened.ended) if job.counts else (),
+        holders=holders_of(job, board),
         events=events,
         is_cut=happened.is_cut or len(events) < len(happened.events),
         spec=spec,
@@ -106,6 +124,20 @@ def _told(job: JobView, events: Sequence[EventView]) -> tuple[EventView, ...]:
     """Return the last events, preceded by the first ones of `job` itself, not of its tasks."""
     own = [event for event in events[:-MOST_EVENTS] if event.job == job.id]
     return (*own[:MOST_EVENTS], *events[-MOST_EVENTS:])
+
+
+def holders_of(job: JobView, board: Board) -> Holders | None:
+    """Return who holds what `job` waits for; None if it does not wait for devices."""
+    row = board.by_id.get(job.id) or {}
+    if row.get("phase") != "queued" and not row.get("waiting"):
+        return None
+    if (row.get("reason") or {}).get("kind") in _NOT_FOR_DEVICES:
+        return None
+    asked = {kind for kind, _ in job.units.items()}
+    kinds = tuple(sorted(asked - COUNTED or asked))
+    every = board.holders(kinds)
+    shown = tuple(map(board.job, every[:MOST_HOLDERS]))
+    return Holders(kinds=kinds, jobs=shown, number=len(every)) if every else None
 
 
 def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:

@@ -14,7 +14,7 @@ from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.shares import Share, shares
 from bastion.web.reading.board import Board, Row
 
-FILTERS = ("search", "project", "user", "state")
+FILTERS = ("search", "project", "user", "device", "state")
 TABS = {"": "All", "running": "Running", "queued": "Queued"}
 """Tabs of the table of jobs: those that hold machines, and those that wait."""
 
@@ -34,6 +34,8 @@ class NowPage:
     given: Mapping[str, str]
     """The requested filters."""
     projects: tuple[str, ...]
+    devices: tuple[str, ...]
+    """The types that active jobs ask for."""
     as_of: float
 
 
@@ -67,5 +69,6 @@ def now_page(
         show=show,
         given=given,
         projects=tuple(sorted(projects)),
+        devices=tuple(sorted(board.devices)),
         as_of=board.as_of,
     )

@@ -7,7 +7,7 @@ become views of jobs. A row from a newer bastion may contain more; missing field
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import repeat
@@ -74,6 +74,11 @@ class Board:
         """The rows of active jobs, by ID."""
         return {row["id"]: row for row in self.rows}
 
+    @cached_property
+    def devices(self) -> frozenset[str]:
+        """The types of devices that active jobs hold or ask for."""
+        return frozenset(kind for row in self.rows for kind in row.get("units") or ()) - COUNTED
+
     @property
     def shortages(self) -> tuple[ShortageView, ...]:
         """What is sold out at providers or refused by them now."""
@@ -93,8 +98,24 @@ class Board:
         """Whether the job in `row` holds machines."""
         return row.get("phase") in ADMITTED
 
+    def holders(self, kinds: Collection[str]) -> Sequence[Row]:
+        """Return the rows of jobs that hold any of these resources, those with the most first."""
+        found = [
+            (sum(row["units"].get(kind, 0) for kind in kinds), row)
+            for row in self.rows
+            if self.is_admitted(row) and "counts" not in row and row.get("units")
+        ]
+        found.sort(key=lambda each: -each[0])
+        return [row for number, row in found if number]
+
     def chosen(
-        self, *, project: str = "", user: str = "", state: str = "", search: str = ""
+        self,
+        *,
+        project: str = "",
+        user: str = "",
+        state: str = "",
+        device: str = "",
+        search: str = "",
     ) -> Iterator[Row]:
         """
         Yield the rows that match every non-empty filter; `search` is a part of any text.
@@ -102,7 +123,7 @@ class Board:
         An array is in each state that one of its tasks is in.
         """
         wanted = search.casefold()
-        if not (project or user or state or wanted):
+        if not (project or user or state or device or wanted):
             yield from self.rows
             return
         texts = self._texts if wanted else repeat("", len(self.rows))
@@ -110,6 +131,8 @@ class Board:
             if project not in ("", row["project"]) or user not in ("", row.get("user")):
                 continue
             if state not in ("", row.get("state")) and not row.get("counts", {}).get(state):
+                continue
+            if device and device not in (row.get("units") or ()):
                 continue
             if wanted in text:
                 yield row

@@ -364,6 +364,33 @@ def test_machines_are_listed_with_their_health_and_idle_time() -> None:
     assert "no machine" in none
 
 
+def test_a_queued_job_shows_who_holds_what_it_waits_for() -> None:
+    """Largest holders first, with project and user; a running job has no such table."""
+    store = busy_store(machines=4, running=6, queued=120)
+    found = store.read(layout.view("queue"))
+    assert found is not None
+    queue = json.loads(found.data)
+    queue["jobs"][0]["units"] = {"v5e": 64}
+    queue["jobs"][3]["units"] = {"h100": 31}
+    waits = next(row for row in queue["jobs"] if row["phase"] == "queued")
+    held = {**waits, "id": "held-0123456789", "reason": {"kind": "Held"}}
+    queue["jobs"].append(held)
+    put(store, layout.view("queue"), json.dumps(queue).encode())
+    with site(store) as client:
+        page = client.get(f"/jobs/{waits['project']}/{waits['id']}").text
+        running = client.get(f"/jobs/{queue['jobs'][3]['project']}/{queue['jobs'][3]['id']}").text
+        other = client.get(f"/jobs/{waits['project']}/held-0123456789").text
+        filtered = client.get("/?show=running&device=v5e").text
+    holders = page.partition('id="holders"')[2].partition("</table>")[0]
+    ids = re.findall(r'title="([^"]*)"', holders)
+    assert ids[0] == queue["jobs"][3]["id"]
+    assert len([each for each in ids if each.startswith("train-")]) == 5
+    assert queue["jobs"][0]["id"] not in ids
+    assert "31 h100" in holders
+    assert 'id="holders"' not in running + other
+    assert re.findall(r'<a class="id" title="([^"]*)"', filtered) == [queue["jobs"][0]["id"]]
+
+
 def test_machines_in_trouble_have_their_own_tab_which_the_first_page_leads_to() -> None:
     """It has exactly those that accept no new job or not on all devices; another has idle ones."""
     with site(busy_store(machines=30, running=6)) as client:
