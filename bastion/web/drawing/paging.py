@@ -27,22 +27,29 @@ class Part(Generic[_T]):
     total: int
     path: str
     query: Mapping[str, str]
+    size: int = ROWS
+    """The rows of each part but the last."""
 
     def showing(self, rows: tuple[_Other, ...]) -> Part[_Other]:
         """Return the same part with `rows` derived from its rows."""
         return Part(
-            rows=rows, number=self.number, total=self.total, path=self.path, query=self.query
+            rows=rows,
+            number=self.number,
+            total=self.total,
+            path=self.path,
+            query=self.query,
+            size=self.size,
         )
 
     @property
     def first(self) -> int:
         """The number of its first row, counted from 1; 0 if there is none."""
-        return (self.number - 1) * ROWS + 1 if self.rows else 0
+        return (self.number - 1) * self.size + 1 if self.rows else 0
 
     @property
     def last(self) -> int:
         """The number of its last row."""
-        return (self.number - 1) * ROWS + len(self.rows)
+        return (self.number - 1) * self.size + len(self.rows)
 
     @property
     def before(self) -> str:
@@ -90,13 +97,15 @@ def tabs_of(
     )
 
 
-def part_of(rows: Iterable[_T], number: int, *, path: str, query: Mapping[str, str]) -> Part[_T]:
+def part_of(
+    rows: Iterable[_T], number: int, *, path: str, query: Mapping[str, str], size: int = ROWS
+) -> Part[_T]:
     """Return the `number`-th part of `rows`; the last one if there are fewer."""
     every = list(rows)
-    last = max(1, -(-len(every) // ROWS))
+    last = max(1, -(-len(every) // size))
     number = min(max(1, number), last)
-    shown = tuple(islice(every, (number - 1) * ROWS, number * ROWS))
-    return Part(rows=shown, number=number, total=len(every), path=path, query=query)
+    shown = tuple(islice(every, (number - 1) * size, number * size))
+    return Part(rows=shown, number=number, total=len(every), path=path, query=query, size=size)
 
 
 def page_number(text: str) -> int:

@@ -48,6 +48,7 @@ def environment() -> Environment:
         span=span,
         iso=iso,
         clock=clock,
+        coordinate=coordinate,
         amounts=amounts,
         hours=text_of_hours,
         cost=text_of_cost,
@@ -81,6 +82,11 @@ def iso(seconds: float) -> str:
 def clock(seconds: float) -> str:
     """Return a moment in UTC for people: `2026-11-18 00:00:00`."""
     return iso(seconds).replace("T", " ").removesuffix("Z")
+
+
+def coordinate(number: float) -> str:
+    """Format a coordinate of a drawing: a tenth is less than anyone sees."""
+    return f"{number:.1f}".removesuffix(".0")
 
 
 def local(seconds: float) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from bastion.value import value
-from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.paging import ROWS, Part, page_number, part_of
 from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.render import clock, span
 from bastion.web.drawing.ticks import Tick, ticks_of
@@ -22,6 +22,8 @@ LEAST_S, MOST_S = 60.0, 92 * 86400.0
 FIRST_AT, LAST_AT = 0.0, 253_402_300_740.0
 """1970 and the last minute of 9999: calendars and forms end there."""
 SPANS = {"1h": 3600.0, "6h": 21600.0, "24h": 86400.0, "7d": 604800.0, "30d": 2592000.0}
+BARS = 1500
+"""On a page, roughly: each takes about 350 bytes of it, and a stop of the keyboard."""
 _MINUTE_S = 60.0
 _MARGIN, _GAP = 4.0, 2.0
 _ROW_HEIGHTS = ((1, 16.0), (3, 12.0), (8, 9.0), (math.inf, 5.0))
@@ -98,6 +100,8 @@ def timeline_page(period: Period, known: Known, query: Mapping[str, str]) -> Tim
         texts = (stay.machine, stay.job, stay.project, stay.user)
         if search.casefold() in "\n".join(texts).casefold():
             stays.setdefault(stay.machine, []).append(stay)
+    bars = sum(map(len, stays.values()))
+    size = ROWS if bars <= BARS else max(1, min(ROWS, len(stays) * BARS // bars))
     length, middle = period.until - period.since, (period.since + period.until) / 2
 
     def around(center: float, wide: float) -> str:
@@ -111,6 +115,7 @@ def timeline_page(period: Period, known: Known, query: Mapping[str, str]) -> Tim
             page_number(query.get("page", "")),
             path="/timeline",
             query={**asked, "search": search},
+            size=size,
         ),
         stays=stays,
         period=period,

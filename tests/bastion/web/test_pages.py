@@ -391,6 +391,17 @@ def test_a_queued_job_shows_who_holds_what_it_waits_for() -> None:
     assert re.findall(r'<a class="id" title="([^"]*)"', filtered) == [queue["jobs"][0]["id"]]
 
 
+def test_the_keyboard_stops_once_at_a_job_of_a_machine_and_can_skip_the_map() -> None:
+    """Neighboring devices of one job are one stop, and one more link leads past all of them."""
+    with site(busy_store(machines=4, running=2)) as client:
+        page = client.get("/").text
+    machine = page.partition('<li class="machine')[2].partition("</li>")[0]
+    cells = re.findall(r'<a class="cell[^>]*>', machine)
+    assert len(cells) == 8
+    assert [n for n, cell in enumerate(cells) if 'tabindex="-1"' not in cell] == [0]
+    assert '<a class="skip" href="#queue">Skip the map</a>' in page
+
+
 def test_machines_in_trouble_have_their_own_tab_which_the_first_page_leads_to() -> None:
     """It has exactly those that accept no new job or not on all devices; another has idle ones."""
     with site(busy_store(machines=30, running=6)) as client:

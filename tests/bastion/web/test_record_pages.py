@@ -33,7 +33,7 @@ from bastion.web.drawing.render import percent
 from bastion.web.drawing.ticks import ticks_of
 from bastion.web.pages.timeline import lanes_of, timeline_page
 from bastion.web.record import child as child_program
-from bastion.web.record.ask import MOST_FAILURES, MOST_TEXT, summary_of
+from bastion.web.record.ask import MOST_FAILURES, MOST_STAYS, MOST_TEXT, summary_of
 from bastion.web.record.asker import RecordChild
 from bastion.web.record.kept_tables import TABLES_KEPT_S, KeptTables
 from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordReader
@@ -460,6 +460,32 @@ def test_the_period_that_is_shown_is_marked() -> None:
         own = client.get("/timeline?from=2026-11-18&to=2026-11-19").text
     assert re.findall(r'aria-current="true">([^<]*)', week) == ["7d"]
     assert 'aria-current="true"' not in own
+
+
+def test_a_timeline_of_many_bars_has_fewer_machines_on_a_page_which_stays_small() -> None:
+    """A page has no more bars than it can bear, and the next one has the other machines."""
+    stays = [
+        Stay(
+            machine=f"m{n % 64}",
+            job=f"a-rather-long-name-of-a-job-{n:010}",
+            project="robotics-and-manipulation",
+            user="someone",
+            begin=NOW - 90_000.0 + 20 * n,
+            end=NOW - 88_000.0 + 20 * n,
+            outcome="failed",
+            is_borrowed=True,
+            devices=8,
+        )
+        for n in range(MOST_STAYS)
+    ]
+    told = Summary(since=NOW - 86_400.0, until=NOW, step_s=86_400.0, stays=tuple(stays))
+    record = RecordReader(lambda *_: told, VirtualClock(wall=NOW), wait_s=60.0)
+    with site(busy_store(), record=record) as client:
+        pages = [client.get(f"/timeline?page={n}").text for n in (1, 2, 3)]
+    assert all(len(page) < 1_000_000 for page in pages)
+    names = [re.findall(r'<a class="name id" title="(m\d+)"', page) for page in pages]
+    assert [name for page in names for name in page] == [f"m{n}" for n in range(64)]
+    assert "of 64 machines" in pages[0]
 
 
 def test_bars_that_are_left_out_are_told_on_the_timeline_alone() -> None:
