@@ -20,6 +20,7 @@ from bastion.logs.segments import segment_key
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.store.folder.local import LocalStore
+from bastion.web.serve import NICE
 from tests.end_to_end.programs import alive_in, until
 from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write_use
 from tests.servers.browser import Scheme, chromium, faults_of, needs_chromium, page_of
@@ -358,6 +359,24 @@ def test_the_search_and_the_windows_of_a_log(
         page.locator("pre.log a").first.click()
         assert page.inner_text("#log-text").startswith("line 77 of 3\n")
         assert not wrong
+
+
+@pytest.mark.end_to_end
+def test_pages_give_way_to_a_bastion_on_the_same_machine(bucket: LocalStore, folder: Path) -> None:
+    """The server and the program that queries the record have a lower priority than others."""
+    assert bucket.list(layout.VIEWS)
+    own = psutil.Process().nice()
+    with served(folder) as place:
+        server = psutil.Process(_server_on(int(place.rpartition(":")[2])))
+
+        def has_queried() -> bool:
+            with urlopen(f"{place}/failures", timeout=20) as page:
+                assert page.status == 200
+            return bool(server.children())
+
+        until(has_queried, "the record is queried")
+        assert server.nice() == min(19, own + NICE)
+        assert {each.nice() for each in server.children()} == {server.nice()}
 
 
 @pytest.mark.prove
