@@ -47,7 +47,7 @@ from bastion.web.pages.machines import machines_page, rows_of
 from bastion.web.pages.now import now_page
 from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
 from bastion.web.pages.timeline import lanes_of, timeline_page, view_of
-from bastion.web.pages.usage import DAYS, period_of, usage_page
+from bastion.web.pages.usage import PERIODS, period_of, usage_page
 from bastion.web.reading.bucket import Bucket
 from bastion.web.reading.job_page import KnownJob
 from bastion.web.reading.log_tail import LogTail
@@ -391,7 +391,7 @@ def _failures(request: Request, shown: Shown) -> str:
     days, period = period_of(query, shown.now, usual=1)
     known = shown.bucket.record.of(period)
     page = failures_page(shown.status, known, query, days=days)
-    return shown.page("failures.html", page=page, periods=DAYS, now=shown.now)
+    return shown.page("failures.html", page=page, periods=PERIODS, now=shown.now)
 
 
 def _projects(request: Request, shown: Shown) -> str:
@@ -407,7 +407,7 @@ def _usage(request: Request, shown: Shown, by: str) -> str:
     days, period = period_of(query, shown.now)
     known = shown.bucket.record.of(period)
     page = usage_page(shown.board, shown.palette, known, query, by=by, days=days)
-    return shown.page("usage.html", page=page, periods=DAYS)
+    return shown.page("usage.html", page=page, periods=PERIODS)
 
 
 def _quota(_: Request, shown: Shown) -> str:

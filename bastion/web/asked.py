@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bastion.web.pages import machines
 from bastion.web.pages.now import FILTERS, TABS
 from bastion.web.pages.timeline import SPANS, moment_of
-from bastion.web.pages.usage import DAYS
+from bastion.web.pages.usage import PERIODS
 
 MOST_TOLD = 5
 _SHOWN = 60
@@ -42,7 +42,7 @@ def _one_of(words: Sequence[str]) -> Check:
     return lambda text: "" if text in words else allowed
 
 
-_DAYS = {"days": _one_of([str(days) for days in DAYS]), "page": _number}
+_DAYS = {"days": _one_of(list(PERIODS)), "page": _number}
 NOW = dict.fromkeys(FILTERS, _any) | {
     "show": _one_of([name for name in TABS if name]),
     "page": _number,

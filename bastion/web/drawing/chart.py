@@ -115,7 +115,8 @@ def look_of(
         "show_minor_x_labels": False,
         "x_labels_major_every": max(1, parts // (3 if is_narrow else 5 if is_half else 7)),
         "truncate_label": -1,
-        "truncate_legend": 22,
+        "truncate_legend": 11 if is_narrow else 22,
+        "legend_at_bottom_columns": 3 if is_narrow else None,
         "css": ["file://style.css", "file://graph.css", _STYLE],
         "style": Style(
             background="transparent",

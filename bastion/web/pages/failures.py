@@ -18,7 +18,7 @@ FILTERS = ("project", "search")
 class FailuresPage:
     """What the page of failures shows."""
 
-    days: int
+    days: str
     rows: Part[Failure]
     given: Mapping[str, str]
     """The requested filters."""
@@ -27,13 +27,13 @@ class FailuresPage:
     """Older failures of the period, of these projects, that are on no part."""
     known: Known
 
-    def address(self, days: int) -> str:
+    def address(self, days: str) -> str:
         """Return the query of the same page over another period."""
-        return urlencode({"days": str(days), **{k: text for k, text in self.given.items() if text}})
+        return urlencode({"days": days, **{k: text for k, text in self.given.items() if text}})
 
 
 def failures_page(
-    status: StatusView | None, known: Known, query: Mapping[str, str], *, days: int
+    status: StatusView | None, known: Known, query: Mapping[str, str], *, days: str
 ) -> FailuresPage:
     """Return the page for an address; a filter that matches nothing shows nothing."""
     given = {name: query.get(name, "").strip()[:200] for name in FILTERS}
@@ -48,7 +48,7 @@ def failures_page(
             [each for each in own if _fits(each, given["search"])],
             page_number(query.get("page", "")),
             path="/failures",
-            query={"days": str(days), **given},
+            query={"days": days, **given},
         ),
         given=given,
         projects=tuple(sorted(names | failed.keys())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 from bastion.client.look.rows import amounts_of_row
@@ -16,8 +17,16 @@ from bastion.web.drawing.palette import Palette
 from bastion.web.reading.board import ADMITTED, Board
 from bastion.web.record.reader import Known, Period
 
-DAYS = {1: 24, 7: 28, 30: 30, 90: 45}
-"""The available periods, in days, and the parts of each."""
+PERIODS = {
+    "1": "1 day",
+    "7": "7 days",
+    "30": "30 days",
+    "90": "90 days",
+    "this-month": "this month",
+    "last-month": "last month",
+}
+"""The available periods by what `days` is in the address: up to now, or a calendar month in UTC."""
+_PARTS = {1: 24, 7: 28, 30: 30, 90: 45}
 _DAY_S = 86400.0
 _MINUTE_S = 60.0
 
@@ -44,7 +53,8 @@ class UsagePage:
 
     by: str
     """`project` or `user`."""
-    days: int
+    days: str
+    """One of `PERIODS`."""
     project: str
     """Only this one; empty: all."""
     rows: Part[UsageLine]
@@ -56,16 +66,25 @@ class UsagePage:
     """Whether restarts of elastic jobs cost anything."""
 
 
-def period_of(query: Mapping[str, str], now: float, *, usual: int = 7) -> tuple[int, Period]:
-    """Return the requested days, else the usual ones, and the period up to this minute."""
+def period_of(query: Mapping[str, str], now: float, *, usual: int = 7) -> tuple[str, Period]:
+    """Return the requested one of `PERIODS`, else the usual one; it ends with this minute."""
     asked = query.get("days", "")
-    days = int(asked) if asked in map(str, DAYS) else usual
+    name = asked if asked in PERIODS else str(usual)
     until = (now // _MINUTE_S + 1) * _MINUTE_S
-    return days, Period(since=until - days * _DAY_S, until=until, parts=DAYS[days])
+    if name.isdecimal():
+        days = int(name)
+        return name, Period(since=until - days * _DAY_S, until=until, parts=_PARTS[days])
+    month = datetime.fromtimestamp(now, UTC).replace(
+        day=1, hour=0, minute=0, second=0, microsecond=0
+    )
+    since = month.timestamp()
+    if name == "last-month":
+        until, since = since, (month - timedelta(days=1)).replace(day=1).timestamp()
+    return name, Period(since=since, until=until, parts=max(1, round((until - since) / _DAY_S)))
 
 
 def usage_page(
-    board: Board, palette: Palette, known: Known, query: Mapping[str, str], *, by: str, days: int
+    board: Board, palette: Palette, known: Known, query: Mapping[str, str], *, by: str, days: str
 ) -> UsagePage:
     """Return the page by `project` or by `user`."""
     project = query.get("project", "")[:200]
@@ -95,7 +114,7 @@ def usage_page(
     lines.sort(
         key=lambda line: (-line.sums.used_h, line.name, line.project, line.sums.device_type or "")
     )
-    given = {"days": str(days), "project": project}
+    given = {"days": days, "project": project}
     path = "/users" if is_by_user else "/projects"
     slots = summary.slots if summary is not None else ()
     kinds = sorted({slot.device_type for slot in slots if project in ("", slot.project)})

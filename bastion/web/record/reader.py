@@ -109,13 +109,21 @@ class RecordReader:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _near(self, period: Period) -> tuple[float, Summary] | None:
-        """Return the newest answer about a period of the same length with nearly the same end."""
+        """
+        Return the newest answer about a period with nearly the same end and the same length.
+
+        A month that is not over has the same beginning instead. A period of one part is any that a
+        reader chose: its length must not differ.
+        """
         length = period.until - period.since
         found = [
             answer
             for known, answer in tuple(self._known.items())
             if known.parts == period.parts
-            and abs(known.until - known.since - length) < 1.0
+            and (
+                abs(known.until - known.since - length) < 1.0
+                or (known.since == period.since and period.parts > 1)
+            )
             and abs(known.until - period.until) <= NEAR_S
         ]
         return max(found, key=lambda answer: answer[1].until, default=None)

@@ -38,7 +38,10 @@ def told(client: TestClient, address: str) -> list[str]:
             "from=yesterday in the address is invalid; from is a date",
         ),
         ("/timeline?from=2026-11-02&to=2026-11-01", "to in the address is not after from"),
-        ("/projects?days=14", "days=14 in the address is invalid; days is 1, 7, 30 or 90"),
+        (
+            "/projects?days=14",
+            "days=14 in the address is invalid; days is 1, 7, 30, 90, this-month or last-month",
+        ),
         ("/users?user=ada", "unknown parameter user in the address; this page takes project,"),
         ("/failures?user=ada", "unknown parameter user in the address; this page takes project,"),
         ("/?show=held", "show=held in the address is invalid; show is running or queued"),

@@ -29,9 +29,10 @@ from bastion.spec.request import Request
 from bastion.store.folder.local import LocalStore
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.web.drawing.palette import Palette
-from bastion.web.drawing.render import percent
+from bastion.web.drawing.render import iso, percent
 from bastion.web.drawing.ticks import ticks_of
 from bastion.web.pages.timeline import lanes_of, timeline_page
+from bastion.web.pages.usage import period_of
 from bastion.web.record import child as child_program
 from bastion.web.record.ask import MOST_FAILURES, MOST_STAYS, MOST_TEXT, summary_of
 from bastion.web.record.asker import RecordChild
@@ -186,6 +187,50 @@ def test_hours_of_different_devices_are_neither_added_nor_drawn_together() -> No
     assert [re.findall(r"device=(\w+)", each) for each in charts] == [["h100"], ["v5e"]]
     assert drawn[0] != drawn[1]
     assert "<h3>v5e</h3>" in page
+
+
+def test_what_was_used_this_month_and_last_month_is_a_period() -> None:
+    """A calendar month in UTC: this one up to now, the last one whole, even across a year."""
+    assert iso(NOW) == "2026-11-18T11:06:40Z"
+    in_january = NOW + 60 * 24 * HOUR
+    told = [
+        (name, iso(period.since), iso(period.until), period.parts)
+        for name, period in (
+            period_of({"days": "this-month"}, NOW),
+            period_of({"days": "last-month"}, NOW),
+            period_of({"days": "last-month"}, in_january),
+        )
+    ]
+    assert told == [
+        ("this-month", "2026-11-01T00:00:00Z", "2026-11-18T11:07:00Z", 17),
+        ("last-month", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z", 31),
+        ("last-month", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z", 31),
+    ]
+    with site(_store()) as client:
+        page = client.get("/projects?days=this-month").text
+        failures = client.get("/failures?days=last-month").text
+    assert "Device-hours over this month" in page
+    assert '<td data-name="Jobs" class="n">4</td>' in page
+    assert "Last month, newest first" in failures
+    assert "nothing failed in this period" in failures
+
+
+def test_a_month_is_shown_from_the_last_answer_while_it_is_queried_again() -> None:
+    """Its end moves every minute; a part of the timeline is never shown instead of another."""
+    clock = VirtualClock(wall=NOW)
+    asked: list[float] = []
+
+    def ask(since: float, until: float, parts: int) -> Summary:
+        asked.append(until)
+        return Summary(since=since, until=until, step_s=1.0)
+
+    reader = RecordReader(ask, clock, wait_s=60.0)
+    for parts, is_near in ((17, True), (1, False)):
+        reader.of(Period(since=0.0, until=NOW, parts=parts))
+        later = reader.of(Period(since=0.0, until=NOW + 60.0, parts=parts)).summary
+        assert later is not None
+        assert (later.until == NOW) == is_near
+    reader.close()
 
 
 def test_a_small_part_is_not_called_nothing() -> None:
