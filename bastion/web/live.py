@@ -2,8 +2,7 @@
 What is pushed to open pages: that something was published, and the output of a followed log.
 
 One task reads the views for all open pages, and only while there are any. The number of followers
-is limited: beyond it, a page does not update itself and does not mention it. A closed page frees
-its place.
+is limited: beyond it, a page says that it does not update itself. A closed page frees its place.
 """
 
 from __future__ import annotations

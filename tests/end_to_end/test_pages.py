@@ -106,7 +106,7 @@ def test_pages_go_on_by_themselves_and_serve_the_keyboard(
         job.goto(JOB)
         expect(page.locator("#counts")).to_contain_text("70")
         page.keyboard.press("Tab")
-        expect(page.locator(".skip")).to_be_focused()
+        expect(page.locator(".skip").first).to_be_focused()
         page.locator("#jobs a.id").first.focus()
         name, first = next(iter(root.jobs.items()))
         jobs = {**root.jobs, name: replace(first, user="somebody-new")}
@@ -143,7 +143,12 @@ def test_a_followed_log_survives_a_restart_of_the_server(
             page.goto(job)
             log = page.locator("#log-text")
             expect(log).to_have_text("one\n 10%", use_inner_text=True)
+            shown = page.locator("#log-bytes")
+            expect(shown).to_contain_text("bytes 0\N{EN DASH}9 of")
             write(1, 2)
+            expect(page.locator("#log-bytes")).to_have_text(
+                "bytes 0–14 and growing", timeout=30_000
+            )
             expect(log).to_have_text("one\ntwo", use_inner_text=True, timeout=30_000)
             server = psutil.Process(_server_on(port))
             server.terminate()

@@ -95,6 +95,12 @@ function followPage() {
   followed(() => address, { changed, open: () => beat(true), error: () => beat(false) });
 }
 
+function showBytes(end) {
+  const bytes = document.getElementById("log-bytes");
+  const [first, last] = [Number(bytes.dataset.begin), end].map((each) => each.toLocaleString("en-US"));
+  if (end) bytes.textContent = "bytes " + first + "–" + last + " and growing";
+}
+
 function followLog(box) {
   const end = document.getElementById("log-end");
   const wanted = document.getElementById("follow");
@@ -106,6 +112,7 @@ function followLog(box) {
     if (told.text) box.insertBefore(document.createTextNode(told.text), end);
     end.textContent = told.unfinished;
     address.searchParams.set("at", event.lastEventId);
+    showBytes(Number(event.lastEventId));
     while (box.childNodes.length > 2 && box.textContent.length > MOST_CHARACTERS) box.firstChild.remove();
     if (isAtEnd && wanted.checked) box.scrollTop = box.scrollHeight;
   };

@@ -107,3 +107,19 @@ def test_the_text_of_a_log_refuses_what_it_does_not_know() -> None:
         assert client.get(f"{JOB}/log.txt?attempt=1&at=").status_code != 400
     assert answer.status_code == 400
     assert "attempt=x in the address is invalid; attempt is a whole number" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("attempt=9", "there is no attempt 9; the newest is 1"),
+        ("replica=7", "there is no replica 7; the job has 1, counted from 0"),
+        ("attempt=1&replica=0", None),
+    ],
+)
+def test_a_log_that_the_job_cannot_have_is_not_called_silent(
+    asked: str, sentence: str | None
+) -> None:
+    """The page says that there is no such attempt or replica, and how many there are."""
+    with site(busy_store(machines=4, running=40)) as client:
+        assert told(client, f"{JOB}?{asked}") == ([sentence] if sentence else [])
