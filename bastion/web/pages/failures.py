@@ -58,5 +58,5 @@ def failures_page(
 
 
 def _fits(each: Failure, search: str) -> bool:
-    texts = (each.job, each.user, each.outcome, each.text, *each.machines)
+    texts = (each.job, each.project, each.user, each.outcome, each.text, *each.machines)
     return search.casefold() in "\n".join(texts).casefold()

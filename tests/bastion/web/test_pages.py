@@ -402,6 +402,16 @@ def test_the_keyboard_stops_once_at_a_job_of_a_machine_and_can_skip_the_map() ->
     assert '<a class="skip" href="#queue">Skip the map</a>' in page
 
 
+def test_a_search_for_active_jobs_leads_to_those_that_have_ended() -> None:
+    """Of a user, a project or a text, even if no active job matches; without one, nowhere."""
+    with site(busy_store()) as client:
+        for asked in ("user", "project", "search"):
+            page = client.get(f"/?{asked}=some+one").text
+            assert '<a href="/timeline?span=7d&amp;search=some%20one">' in page
+            assert '<a href="/failures?days=7&amp;search=some%20one">' in page
+        assert "that have ended" not in client.get("/").text
+
+
 def test_machines_in_trouble_have_their_own_tab_which_the_first_page_leads_to() -> None:
     """It has exactly those that accept no new job or not on all devices; another has idle ones."""
     with site(busy_store(machines=30, running=6)) as client:
