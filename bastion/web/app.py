@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from markupsafe import Markup
 from starlette.applications import Starlette
@@ -56,6 +57,8 @@ from bastion.web.settings import WebSettings
 
 CHART_S = 30.0
 """How long a chart waits for the record: the page around it is already there."""
+CHARTS_AT_ONCE = 4
+"""Threads for charts: those that wait for the record must not take the threads of pages."""
 PageOf = Callable[[Request, "Shown"], str]
 
 
@@ -112,6 +115,7 @@ class Site:
         self._settings = settings
         self._meter = meter
         self._parts = KeptParts()
+        self._charts = CapacityLimiter(CHARTS_AT_ONCE)
         self._metered, self._metered_version = Lock(), ""
         """The answer of `/metrics` depends on the views: it is computed once per version."""
         self._live = Live(
@@ -218,7 +222,7 @@ class Site:
                 )
             )
 
-        svg = await run_sync(drawn)
+        svg = await run_sync(drawn, limiter=self._charts)
         if svg is None:
             raise HTTPException(503, "the record cannot be read")
         headers = {"content-security-policy": CHART_POLICY}

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import psutil
@@ -28,6 +28,7 @@ from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
 from bastion.store.folder.local import LocalStore
 from bastion.store.memory import FaultyStore, MemoryStore
+from bastion.web.app import CHARTS_AT_ONCE
 from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.render import iso, percent
 from bastion.web.drawing.ticks import ticks_of
@@ -231,6 +232,46 @@ def test_a_month_is_shown_from_the_last_answer_while_it_is_queried_again() -> No
         assert later is not None
         assert (later.until == NOW) == is_near
     reader.close()
+
+
+class _Waiting(RecordReader):
+    """Counts the readers that wait for an answer, until `answers` is set."""
+
+    def __init__(self) -> None:
+        self.answers, self.is_full = Event(), Event()
+        self.most, self._now, self._counting = 0, 0, Lock()
+        super().__init__(self._answer, VirtualClock(wall=NOW))
+
+    def _answer(self, since: float, until: float, parts: int) -> Summary:
+        assert self.answers.wait(60.0)
+        return Summary(since=since, until=until, step_s=until - since)
+
+    def of(self, period: Period, *, wait_s: float | None = None) -> Known:
+        with self._counting:
+            self._now += 1
+            self.most = max(self.most, self._now)
+            if self.most >= CHARTS_AT_ONCE:
+                self.is_full.set()
+        try:
+            return super().of(period, wait_s=wait_s)
+        finally:
+            with self._counting:
+                self._now -= 1
+
+
+def test_charts_that_wait_for_the_record_keep_no_page_waiting() -> None:
+    """They take few threads, so pages are answered while many readers ask for charts."""
+    record = _Waiting()
+    with site(busy_store(), record=record) as client, ThreadPoolExecutor(60) as readers:
+        try:
+            charts = [readers.submit(client.get, "/charts/projects.svg?days=90") for _ in range(60)]
+            assert record.is_full.wait(60.0)
+            page = client.get("/machines")
+        finally:
+            record.answers.set()
+        assert page.status_code == 200
+        assert {each.result().status_code for each in charts} == {200}
+    assert record.most == CHARTS_AT_ONCE
 
 
 def test_a_small_part_is_not_called_nothing() -> None:
