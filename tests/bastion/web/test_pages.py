@@ -412,6 +412,20 @@ def test_a_search_for_active_jobs_leads_to_those_that_have_ended() -> None:
         assert "that have ended" not in client.get("/").text
 
 
+def test_the_estimated_start_is_a_sentence_of_its_own() -> None:
+    """It follows the reason, whose text has no full stop."""
+    store = busy_store()
+    found = store.read(layout.view("queue"))
+    assert found is not None
+    queue = json.loads(found.data)
+    row = next(each for each in queue["jobs"] if each["phase"] == "queued")
+    row |= {"text": "waits for 8 h100", "estimated_at": NOW + 600.0}
+    put(store, layout.view("queue"), json.dumps(queue).encode())
+    with site(store) as client:
+        page = client.get(f"/jobs/{row['project']}/{row['id']}").text
+    assert "data-live>waits for 8 h100. It starts about <time" in page
+
+
 def test_machines_in_trouble_have_their_own_tab_which_the_first_page_leads_to() -> None:
     """It has exactly those that accept no new job or not on all devices; another has idle ones."""
     with site(busy_store(machines=30, running=6)) as client:

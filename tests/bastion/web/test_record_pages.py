@@ -29,6 +29,7 @@ from bastion.spec.request import Request
 from bastion.store.folder.local import LocalStore
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.web.app import CHARTS_AT_ONCE
+from bastion.web.drawing.chart import usage_chart
 from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.render import iso, percent
 from bastion.web.drawing.ticks import ticks_of
@@ -39,7 +40,7 @@ from bastion.web.record.ask import MOST_FAILURES, MOST_STAYS, MOST_TEXT, summary
 from bastion.web.record.asker import RecordChild
 from bastion.web.record.kept_tables import TABLES_KEPT_S, KeptTables
 from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordReader
-from bastion.web.record.summary import Stay, Summary
+from bastion.web.record.summary import Slot, Stay, Summary
 from tests.bastion.web.site import asked_here, busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
 from tests.rigs.scripted_bastion import publish
@@ -232,6 +233,27 @@ def test_a_month_is_shown_from_the_last_answer_while_it_is_queried_again() -> No
         assert later is not None
         assert (later.until == NOW) == is_near
     reader.close()
+
+
+def test_long_names_fit_into_the_key_of_a_narrow_chart() -> None:
+    """Three columns of short names: longer ones would cover each other."""
+    slots = [
+        Slot(
+            at=NOW,
+            project="audio",
+            user=f"a-name-of-thirty-characters-{n}",
+            device_type="",
+            device_s=9.0,
+        )
+        for n in range(8)
+    ]
+    told = Summary(since=NOW, until=NOW + HOUR, step_s=HOUR, slots=tuple(slots))
+    narrow, wide = (
+        usage_chart(told, Palette(()), by="user", is_narrow=each).decode() for each in (True, False)
+    )
+    assert "a-name-of-" in narrow
+    assert "a-name-of-thi" not in re.sub(r"<title>[^<]*</title>", "", narrow)
+    assert "a-name-of-thi" in re.sub(r"<title>[^<]*</title>", "", wide)
 
 
 class _Waiting(RecordReader):
