@@ -27,7 +27,7 @@ from bastion.scheduler.explain.outage import outage_of
 from bastion.scheduler.explain.quota_walls import QuotaWalls
 from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
-from bastion.scheduler.explain.trial import Change, made, staying
+from bastion.scheduler.explain.trial import Change, made
 from bastion.scheduler.phases.reservations.backfill import put_off
 from bastion.scheduler.phases.reservations.lending import counted
 from bastion.scheduler.placement.feasibility import Beyond
@@ -100,10 +100,6 @@ def _not_paid(closed: Sequence[Reserved]) -> Iterator[None]:
         running.pay(tier, units)
 
 
-def _always(_units: Amounts, _gone: Sequence[Running]) -> bool:
-    return True
-
-
 class Diagnosis:
     """
     Finds the dominant reason of gangs that cannot start.
@@ -124,10 +120,8 @@ class Diagnosis:
         self._opened: dict[int, WaitingReason | None] = {}
         """Form of a shape -> the closed capacity on which it would fit, once that was tried."""
         self._maintained: dict[int, Maintenance | None] = {}
-        self._outages: dict[int, NextWall | None] = {}
         self._scatters: dict[int, Scatter] = {}
         self._capacity: dict[int, WaitingReason] = {}
-        self._free_of: dict[int, Amounts] = {}
 
     @cached_property
     def quota(self) -> QuotaWalls:
@@ -176,7 +170,7 @@ class Diagnosis:
         if over is not None:
             return over
         if not self.is_tried:
-            return self._once(self._outages, self._outage_wall, shape)
+            return self._outage_wall(shape)
         return self._next_wall(gang, shape, change)
 
     def _once(self, known: dict[int, T], ask: Callable[[Shape], T], shape: Shape) -> T:
@@ -202,11 +196,11 @@ class Diagnosis:
             return reason
         if self.is_tried:
             then = self._next_wall(gang, shape, change_of(self.draft, reason))
-            return replace(reason, then=then)
-        if isinstance(reason, CapacityLost):
-            return reason
-        then = self._once(self._outages, self._outage_wall, shape)
-        return reason if then is None else replace(reason, then=then)
+        elif isinstance(reason, CapacityLost):
+            then = reason.then
+        else:
+            then = self._outage_wall(shape)
+        return replace(reason, then=then)
 
     @property
     def is_tried(self) -> bool:
@@ -233,6 +227,7 @@ class Diagnosis:
             if drained is None and there._starts(project, shape):
                 return None
             reason = there.quota.find(project, shape) or there._closed_without(shape) or drained
+            scarcity = there._by_capacity(project, shape)
         closed = [each for each in draft.closed if each.name not in change.opened]
         if reason is None and closed:
             with (
@@ -241,18 +236,11 @@ class Diagnosis:
                 made(draft, replace(change, opened=())),
             ):
                 reason = _kept(closed) if self._is_placed(shape) else None
-        if reason is None:
-            with made(draft, change):
-                reason = Diagnosis(draft, {}, change)._by_capacity(project, shape)
-        return wall_of(reason)
+        return wall_of(reason or scarcity)
 
     def _starts(self, project: str, shape: Shape) -> bool:
         """Whether the quota and the machines let the gang start."""
-        shares = self.draft.shares
-
-        def allows(units: Amounts) -> bool:
-            return shares.has_room(project, shape, units)
-
+        allows = partial(self.draft.shares.has_room, project, shape)
         return allows(shape.asked) and self._is_placed(shape, allows)
 
     def _is_placed(self, shape: Shape, allows: Callable[[Amounts], bool] | None = None) -> bool:
@@ -263,9 +251,7 @@ class Diagnosis:
         capacity = self.draft.capacity
         if not capacity.closures:
             return None
-        with capacity.maintained_until(), capacity.trial():
-            for running in gone:
-                Release(capacity, running)
+        with capacity.maintained_until(), self._ended(gone):
             placed = self.draft.try_place(shape, guaranteed=False)
             names = [] if placed is None else [*machines_of(placed.placements)]
             machines = [capacity.by_name[name].machine for name in names]
@@ -335,36 +321,33 @@ class Diagnosis:
             yield
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:
-        free = self._once(self._free_of, self.supply.free, shape)
+        free = self.supply.free(shape)
         if not missing(shape.units, free):
             scattered = self._scattered(project, shape, free)
             if scattered is not None:
                 return scattered
         short = missing(shape.units, free)
         if not short:  # the quota has too little room
-            return self._missing(shape, self._beyond_quota(project, shape))
+            charge = self._charge(shape)
+            available = self.draft.shares.available(project, charge)
+            return self._missing(shape, missing(charge, available))
         return self._once(
             self._capacity, partial(self._missing, short=short, is_machines=True), shape
         )
 
-    def _beyond_quota(self, project: str, shape: Shape) -> Amounts:
-        """Return what the quota lacks for the gang, on the machines that are free."""
-        cost = self._costs_now(shape) or self.draft.asks(shape)
-        return missing(cost, self.draft.shares.available(project, cost))
+    def _charge(self, shape: Shape) -> Amounts:
+        """Return the charge of a gang: for whole machines, of those that are free."""
+        capacity, policy = self.draft.capacity, self.draft.parts.placement
+        placed = cheapest(capacity, shape, policy) if shape.takes_whole else None
+        return self.draft.asks(shape) if placed is None else placed.total
 
-    def _costs_now(self, shape: Shape) -> Amounts | None:
-        """Return the charge of a gang that takes whole machines, on those that are free."""
-        if not shape.takes_whole:
-            return None
-        placed = cheapest(self.draft.capacity, shape, self.draft.parts.placement)
-        return None if placed is None else placed.total
-
-    def _fits_without(self, shape: Shape, gone: Iterable[Running]) -> bool:
-        """Whether it could be placed if all of `gone` had ended."""
+    @contextmanager
+    def _ended(self, gone: Iterable[Running]) -> Iterator[None]:
+        """Temporarily free what `gone` hold of machines."""
         with self.draft.capacity.trial():
             for running in gone:
                 Release(self.draft.capacity, running)
-            return self._is_placed(shape)
+            yield
 
     def _missing(self, shape: Shape, short: Amounts, *, is_machines: bool = False) -> WaitingReason:
         for shelf in self.supply.shelves(shape):
@@ -403,24 +386,23 @@ class Diagnosis:
     def _scattered(
         self, project: str, shape: Shape, free: Amounts
     ) -> Fragmented | CapacityLost | Maintenance | None:
-        draft = self.draft
-        cost = self._costs_now(shape) or draft.asks(shape)
-        if draft.shares.ever_borrows(project, shape):
-            is_allowed = draft.shares.lets_borrow(project, shape, cost)
-        else:
-            is_allowed = draft.shares.is_within(project, cost)
-        if not is_allowed:
+        draft, shares = self.draft, self.draft.shares
+        borrows = shares.ever_borrows(project, shape)
+        is_allowed = shares.may_borrow if borrows else shares.is_within
+        if not is_allowed(project, self._charge(shape)):
             return None
         found = None
         if self.change is not None:
-            there = staying(draft, self.change)
-            if not self._fits_without(shape, there):
+            there = [r for name, r in draft.running.items() if name not in self.change.gone]
+            with self._ended(there):
+                fits = self._is_placed(shape)
+            if not fits:
                 return self._unusable(shape, there) or self._fragmented(shape, free)
         elif self.searches < (SEARCHES_OF_FEW if len(draft.running) <= MOST_TRIED else SEARCHES):
             there = [running for running in draft.running.values() if not running.is_leaving]
             there.sort(key=lambda running: least_lost(draft, running))
             self.searches += 1
-            found = find(draft, shape, there, _always, guaranteed=False)
+            found = find(draft, shape, there, lambda *_: True, guaranteed=False)
             if found is None:
                 return self._unusable(shape, there) or self._fragmented(shape, free)
         return self._fragmented(shape, free, found)

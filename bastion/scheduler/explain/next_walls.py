@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bastion.scheduler.explain.trial import Change, running_in
+from bastion.scheduler.explain.trial import Change
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import (
@@ -58,7 +59,7 @@ def change_of(draft: Draft, reason: WithNext) -> Change:
             fits = reason.asked <= reason.share
             named = set() if fits else _projects_of(draft, reason.lenders)
             own = {reason.project} if fits or reason.own else set()
-            return Change(gone=running_in(draft, named | own))
+            return Change(gone=_running_in(draft, named | own))
         case CapacityLost():
             return Change(machines=reason.machines)
         case Fragmented():
@@ -74,9 +75,16 @@ def change_of(draft: Draft, reason: WithNext) -> Change:
         case ProviderStockout():
             return Change(is_restocked=True)
         case ShareInUse():
-            return Change(gone=running_in(draft, {reason.project}))
+            return Change(gone=_running_in(draft, {reason.project}))
         case WaitingForCapacity():
-            return Change(gone=running_in(draft, {name for name, _ in reason.holders}))
+            return Change(gone=_running_in(draft, {name for name, _ in reason.holders}))
+
+
+def _running_in(draft: Draft, projects: set[str]) -> tuple[str, ...]:
+    """Return the running gangs of `projects`, including those that start now."""
+    there = [each for name in sorted(projects) for each in draft.occupancy.by_project.get(name, ())]
+    new = [each for each in starting(draft) if each.project in projects]
+    return tuple(each.name for each in (*there, *new))
 
 
 def _projects_of(draft: Draft, names: Iterable[str]) -> set[str]:

@@ -10,7 +10,6 @@ This module must not know machines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from bastion.scheduler.explain.reach import Reach
 from bastion.scheduler.phases.reservations.claims import Claims
@@ -29,16 +28,6 @@ from quota.amounts import Amounts, missing
 QuotaWall = NeverFits | OverCeiling | BeyondShare | ShareInUse
 
 
-class _Used(NamedTuple):
-    """What is used and claimed of some types, as one project sees it."""
-
-    share: Amounts
-    held: Amounts
-    others: Amounts
-    lenders: tuple[str, ...]
-    total: Amounts
-
-
 class QuotaWalls:
     """
     The walls of one cycle, at its end.
@@ -55,7 +44,6 @@ class QuotaWalls:
         self._is_trial = is_trial
         self._claims = Claims(draft, waits)
         self._reach = Reach(draft.snapshot.quota)
-        self._used: dict[tuple[str, tuple[str, ...]], _Used] = {}
         self._walls: dict[str, Walls] = {}
         if not is_trial:
             shares = draft.shares
@@ -109,34 +97,20 @@ class QuotaWalls:
         return OverCeiling(project=name, asked=asked, held=held, ceiling=ceiling.only(asked))
 
     def _beyond_share(self, project: str, shape: Shape) -> BeyondShare | ShareInUse | None:
-        asked = self.draft.asks(shape)
-        used = self._use(project, asked)
-        if not self.draft.shares.ever_borrows(project, shape):
-            return ShareInUse(project=project, asked=asked, held=used.held, share=used.share)
-        if not used.others or used.total.holds(used.others + used.held, asked):
+        asked, shares = self.draft.asks(shape), self.draft.shares
+        held, share = shares.held(project).only(asked), shares.project(project).nominal.only(asked)
+        if not shares.ever_borrows(project, shape):
+            return ShareInUse(project=project, asked=asked, held=held, share=share)
+        others, total = self._claims.of_others(project).only(asked), shares.totals.only(asked)
+        if not others or total.holds(others + held, asked):
             return None
-        own = missing(used.held + asked, self._reach.most(project)).only(asked)
         return BeyondShare(
             project=project,
             asked=asked,
-            share=used.share,
-            held=used.held,
-            others=used.others,
-            total=used.total,
-            lenders=used.lenders,
-            own=own,
+            share=share,
+            held=held,
+            others=others,
+            total=total,
+            lenders=self._claims.lenders(project, asked),
+            own=missing(held + asked, self._reach.most(project)).only(asked),
         )
-
-    def _use(self, project: str, asked: Amounts) -> _Used:
-        key = project, asked.types()
-        used = self._used.get(key)
-        if used is None:
-            shares = self.draft.shares
-            used = self._used[key] = _Used(
-                share=shares.project(project).nominal.only(asked),
-                held=shares.held(project).only(asked),
-                others=self._claims.of_others(project).only(asked),
-                lenders=self._claims.lenders(project, asked),
-                total=shares.totals.only(asked),
-            )
-        return used

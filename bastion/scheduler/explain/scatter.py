@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bastion.scheduler.placement.blocks import blocks_of, same_of
-from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import replicas_placed
 from bastion.scheduler.placement.room import Shelf
-from bastion.scheduler.placement.scope import can_make
+from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
 
@@ -44,8 +43,7 @@ def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
     def fill(where: Shape, *, is_limited: bool = True) -> int:
         if not is_counted:
             return _placed(draft, where, is_limited=is_limited)
-        slots = (_Slots(draft.capacity, part) for part in where.parts)
-        return max(each.fill(is_limited=is_limited) for each in slots)
+        return max(_counted(draft, part, is_limited=is_limited) for part in where.parts)
 
     anywhere, in_tiers = fill(shape, is_limited=False), fill(shape)
     inside = blocks_of(draft.capacity, shape, draft.parts.placement)
@@ -66,31 +64,20 @@ def _placed(draft: Draft, shape: Shape, *, is_limited: bool) -> int:
         return replicas_placed(draft.capacity, shape, draft.parts.placement)
 
 
-class _Slots:
-    """How many replicas of one part fit, if there were no other part."""
+def _counted(draft: Draft, part: Part, *, is_limited: bool) -> int:
+    """Return how many replicas of `part` fit if there were no other part."""
+    scope, fits = draft.capacity.scope_of(part), 0
+    for free, shelves in zip(draft.capacity.tier_free, scope.tiers):
+        slots = sum(_slots(scope, part, shelf) for shelf in shelves)
+        allowed = [max(0, free[t]) // n for t, n in part.capped] if is_limited else []
+        fits += min([slots, *allowed])
+    return min(part.replicas, fits)
 
-    def __init__(self, capacity: Capacity, part: Part) -> None:
-        self._capacity, self._part = capacity, part
-        self._scope = capacity.scope_of(part)
 
-    def fill(self, *, is_limited: bool) -> int:
-        """Return how many replicas fit together, with or without the totals of the tiers."""
-        by_tier: dict[int, int] = {}
-        for tier, shelves in enumerate(self._scope.tiers):
-            by_tier[tier] = sum(map(self._on, shelves))
-        fits = (min(n, self._allowed(t)) if is_limited else n for t, n in by_tier.items())
-        return min(self._part.replicas, sum(fits))
-
-    def _allowed(self, tier: int) -> int:
-        free = self._capacity.tier_free[tier]
-        allowed = (max(0, free[t]) // n for t, n in self._part.capped)
-        return min(allowed, default=self._part.replicas)
-
-    def _on(self, shelf: Shelf) -> int:
-        if shelf.hosts > 1:
-            return 0
-        part = self._part
-        slots = sum(room.slots(part) for room in self._scope.on(shelf))
-        if shelf.pool is not None and can_make(part.where, shelf):
-            slots += shelf.left * part.most_on(shelf.pool.resources)
-        return slots
+def _slots(scope: Scope, part: Part, shelf: Shelf) -> int:
+    if shelf.hosts > 1:
+        return 0
+    slots = sum(room.slots(part) for room in scope.on(shelf))
+    if shelf.pool is not None and can_make(part.where, shelf):
+        slots += shelf.left * part.most_on(shelf.pool.resources)
+    return slots

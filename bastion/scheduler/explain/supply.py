@@ -36,25 +36,19 @@ class Supply:
     def is_enough(self, shape: Shape) -> bool:
         """Whether machines in order could hold it if nothing else ran."""
         if shape.form not in self._is_enough:
-            self._is_enough[shape.form] = self._look_whether_enough(shape)
+            sizes = [(room.sound, 1) for room in self.rooms(shape.wheres) if room.opened]
+            sizes += self.makeable(shape)
+            self._is_enough[shape.form] = all(
+                part.hosts > 1 or sum(n * part.most_on(size) for size, n in sizes) >= part.replicas
+                for part in shape.parts
+            )
         return self._is_enough[shape.form]
-
-    def _look_whether_enough(self, shape: Shape) -> bool:
-        rooms = [room for room in self.rooms(shape.wheres) if room.opened]
-        made = self.makeable(shape)
-        return all(
-            part.hosts > 1
-            or sum(part.most_on(room.sound) for room in rooms)
-            + sum(left * part.most_on(size) for size, left in made)
-            >= part.replicas
-            for part in shape.parts
-        )
 
     def rooms(self, wheres: tuple[Where, ...]) -> list[Room]:
         """Return the machines that any part of it may use."""
         found = self._rooms_of.get(wheres)
         if found is None:
-            scopes = [self.draft.capacity.scope(where) for where in wheres]
+            scopes = map(self.draft.capacity.scope, wheres)
             rooms = {room.ordinal: room for scope in scopes for room in scope.all()}
             found = self._rooms_of[wheres] = [rooms[ordinal] for ordinal in sorted(rooms)]
         return found
@@ -66,17 +60,16 @@ class Supply:
 
     def shelves(self, shape: Shape) -> list[Shelf]:
         """Return what pools have, or can create, of the machines that any part may use, by name."""
-        scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
+        scopes = map(self.draft.capacity.scope, shape.wheres)
         found = {s.name: s for scope in scopes for tier in scope.tiers for s in tier}
         return [found[name] for name in sorted(found)]
 
     def makeable(self, shape: Shape) -> list[tuple[Amounts, int]]:
         """Return (size, number) of machines that pools it may use could still create."""
-        wheres = [part.where for part in shape.parts]
         return [
             (shelf.pool.resources, shelf.left)
             for shelf in self.shelves(shape)
-            if shelf.left and shelf.pool and any(can_make(where, shelf) for where in wheres)
+            if shelf.left and shelf.pool and any(can_make(where, shelf) for where in shape.wheres)
         ]
 
     def free(self, shape: Shape) -> Amounts:
@@ -84,7 +77,7 @@ class Supply:
         return self.within_tiers(Amounts({t: self._free(shape, t) for t in shape.types}))
 
     def _free(self, shape: Shape, resource: str) -> int:
-        """Return units of `resource` free on machines that `shape` may use, or can be created."""
+        """Return units of `resource` that are free on those machines."""
         key = shape.wheres, resource
         if key not in self._free_on:
             standing = sum(room.free(resource) for room in self.rooms(shape.wheres))
@@ -100,13 +93,11 @@ class Supply:
 
     def lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
         """Return what would be free if unusable machines were back, and those machines."""
-        if shape.form not in self._lost_of:
-            self._lost_of[shape.form] = self._look_for_lost(shape)
-        return self._lost_of[shape.form]
-
-    def _look_for_lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
+        known = self._lost_of.get(shape.form)
+        if known is not None:
+            return known
         types = shape.types
-        scopes = [self.draft.capacity.scope(where) for where in shape.wheres]
+        scopes = [*map(self.draft.capacity.scope, shape.wheres)]
         lost: dict[str, int] = {}
         machines = []
         for room in self._impaired:
@@ -117,7 +108,8 @@ class Supply:
                 machines.append(room.name)
                 for resource, units in gone.items():
                     lost[resource] = lost.get(resource, 0) + units
-        return Amounts(lost), tuple(sorted(machines))
+        known = self._lost_of[shape.form] = Amounts(lost), tuple(sorted(machines))
+        return known
 
     def _unheld(self, room: Room, types: frozenset[str]) -> dict[str, int]:
         """Return what is idle on a machine that takes no new jobs."""
@@ -135,26 +127,24 @@ class Supply:
 
     def holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
         """Return projects and what they hold of `types`, most first."""
-        if types not in self._holders_of:
-            self._holders_of[types] = self._look_for_holders(types)
-        return self._holders_of[types]
-
-    def _look_for_holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
+        known = self._holders_of.get(types)
+        if known is not None:
+            return known
+        there: list[tuple[str, str, Shape, Pairs]] = [
+            (r.name, r.project, r.shape, r.places) for r in self.draft.running.values()
+        ]
+        for new in self.draft.admitted:
+            places = pairs_of(new.shape.parts, new.placed.placements)
+            there.append((new.gang[0].id, new.gang[0].project, new.shape, places))
         held: dict[str, list[Amounts]] = {}
-        for running in self.draft.running.values():
-            if running.name in self._gone:
-                continue
-            held.setdefault(running.project, []).append(self._has(running.shape, running.places))
-        for each in self.draft.admitted:
-            if each.gang[0].id in self._gone:
-                continue
-            pairs = pairs_of(each.shape.parts, each.placed.placements)
-            held.setdefault(each.gang[0].project, []).append(self._has(each.shape, pairs))
+        for name, project, shape, places in there:
+            if name not in self._gone:
+                held.setdefault(project, []).append(self._has(shape, places))
         sums = {name: Amounts.sum(parts).only(types) for name, parts in held.items()}
-        sums = {name: units for name, units in sums.items() if units}
         share = self.draft.shares.dominant_share
-        most = sorted(sums, key=lambda name: (-share(sums[name]), name))
-        return tuple((name, sums[name]) for name in most[:NAMED])
+        most = sorted(filter(sums.get, sums), key=lambda name: (-share(sums[name]), name))
+        known = self._holders_of[types] = tuple((name, sums[name]) for name in most[:NAMED])
+        return known
 
     def _has(self, shape: Shape, pairs: Pairs) -> Amounts:
         """Return all that a gang keeps from others: its replicas, or whole machines."""

@@ -6,7 +6,7 @@ This module must not know reasons: it is given what to change, and undoes every 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -14,9 +14,9 @@ from bastion.scheduler.phases.reservations.lending import lent
 from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.placement.capacity import Occupied
 from bastion.scheduler.placement.repair import repaired
+from bastion.scheduler.placement.room import Shelf
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.release import Release
-from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.holders.shares import Shares
 from bastion.value import value
 from quota.tree import Quota
@@ -42,21 +42,16 @@ class Change:
 
 @contextmanager
 def made(draft: Draft, change: Change) -> Iterator[None]:
-    """Apply `change` temporarily; no other waiting gang claims any share."""
-    capacity, rest, shares = draft.capacity, draft.rest, draft.shares
-    closed, names = draft.closed, set(change.gone)
-    opened = [each for each in closed if each.name in change.opened]
+    """Apply `change` temporarily."""
+    capacity, shares, names = draft.capacity, draft.shares, set(change.gone)
     gone = [each for each in (*draft.running.values(), *starting(draft)) if each.name in names]
     with ExitStack() as stack:
         if change.maintained_until is not None:
             stack.enter_context(capacity.maintained_until(change.maintained_until))
-        stack.enter_context(lent(draft, opened))
-        draft.rest = {}
-        capacity.begin()
-        was = [(shelf, shelf.stockout, shelf.left) for shelf in capacity.shelves.values()]
-        for shelf, stockout, _ in was if change.is_restocked else ():
-            if stockout is not None:
-                shelf.stockout, shelf.left = None, shelf.could_make
+        stack.enter_context(lent(draft, [r for r in draft.closed if r.name in change.opened]))
+        stack.enter_context(capacity.trial())
+        if change.is_restocked:
+            stack.enter_context(_restocked(capacity.shelves.values()))
         rooms = [(capacity.by_name[name], _on(draft, name)) for name in change.machines]
         stack.enter_context(repaired(capacity, rooms))
         for running in gone:
@@ -64,14 +59,22 @@ def made(draft: Draft, change: Change) -> Iterator[None]:
         if change.ceiling:
             held = {name: shares.held(name) for name in shares.names()}
             draft.shares = Shares(_raised(shares.quota, change.ceiling), held)
+        stack.enter_context(draft.shares.without(gone))
         try:
-            with draft.shares.without(gone):
-                yield
+            yield
         finally:
-            draft.rest, draft.shares = rest, shares
-            for shelf, stockout, left in was:
-                shelf.stockout, shelf.left = stockout, left
-            capacity.undo()
+            draft.shares = shares
+
+
+@contextmanager
+def _restocked(shelves: Iterable[Shelf]) -> Iterator[None]:
+    """Temporarily let providers create machines."""
+    dry = [(shelf, shelf.stockout, shelf.left) for shelf in shelves if shelf.stockout is not None]
+    for shelf, *_ in dry:
+        shelf.stockout, shelf.left = None, shelf.could_make
+    yield
+    for shelf, stockout, left in dry:
+        shelf.stockout, shelf.left = stockout, left
 
 
 def _on(draft: Draft, machine: str) -> list[Occupied]:
@@ -89,16 +92,3 @@ def _raised(quota: Quota, name: str) -> Quota:
         return replace(quota, groups={**quota.groups, name: replace(group, ceiling=quota.totals)})
     project = replace(quota.project(name), ceiling=quota.totals)
     return replace(quota, projects={**quota.projects, name: project})
-
-
-def running_in(draft: Draft, projects: set[str]) -> tuple[str, ...]:
-    """Return the running gangs of `projects`, including those that start now."""
-    by_project, new = draft.occupancy.by_project, starting(draft)
-    running = (each.name for name in sorted(projects) for each in by_project.get(name, ()))
-    return (*running, *(each.name for each in new if each.project in projects))
-
-
-def staying(draft: Draft, change: Change) -> list[Running]:
-    """Return the running gangs that are still there."""
-    gone = set(change.gone)
-    return [running for name, running in draft.running.items() if name not in gone]

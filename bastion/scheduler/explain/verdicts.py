@@ -7,8 +7,9 @@ This module must not change what was decided.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
@@ -58,18 +59,17 @@ def explain(draft: Draft) -> Plan:
     blocked = Blocked(draft)
     waiting = WaitingGangs(draft, blocked)
     told = dict(_waiting(waiting))
-    verdicts = Verdicts(
-        {**_decided(draft), **told},
-        waiting.in_line,
-        waiting.estimates.starts,
-        holding=Holding(draft).verdicts,
-    )
-    return _plan(draft, verdicts, blocked, passes_at=waiting.estimates.passes_at)
+    holding = Holding(draft)
+    decided = {**_decided(draft, holding), **told}
+    starts, passes_at = waiting.estimates.starts, waiting.estimates.passes_at
+    verdicts = Verdicts(decided, waiting.in_line, starts, holding.verdicts)
+    return _plan(draft, verdicts, blocked, passes_at=passes_at)
 
 
 def outline(draft: Draft) -> Plan:
     """Return the same plan without verdicts on waiting jobs, for callers that need no reasons."""
-    verdicts = Verdicts(_decided(draft), holding=Holding(draft).verdicts)
+    holding = Holding(draft)
+    verdicts = Verdicts(_decided(draft, holding), holding=holding.verdicts)
     return _plan(draft, verdicts, Blocked(draft), passes_at=math.inf)
 
 
@@ -84,16 +84,15 @@ def _plan(draft: Draft, verdicts: Verdicts, blocked: Blocked, *, passes_at: floa
     )
 
 
-def _decided(draft: Draft) -> dict[str, Verdict]:
+def _decided(draft: Draft, holding: Holding) -> dict[str, Verdict]:
     """Return what to do with jobs that start, that are stopped, or whose class changes."""
     classes = classes_after(draft)
-    found = dict(_admitted(draft, classes))
-    found.update(_running(draft, classes))
-    return found
+    return dict(chain(_admitted(draft, holding, classes), _running(draft, holding, classes)))
 
 
-def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
-    holding = Holding(draft)
+def _admitted(
+    draft: Draft, holding: Holding, classes: Mapping[str, JobClass]
+) -> Iterator[tuple[str, Verdict]]:
     for each in draft.admitted:
         job_class = classes[each.gang[0].id]
         told = _stopped_with(draft, each.gang) if draft.victims else None
@@ -103,11 +102,12 @@ def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str,
             yield job.id, Admit(job_class=job_class, placement=placement, reason=reason)
 
 
-def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
-    """Yield the verdicts on running gangs whose class or fate changes."""
-    holding, held = Holding(draft), draft.occupancy
+def _running(
+    draft: Draft, holding: Holding, classes: Mapping[str, JobClass]
+) -> Iterator[tuple[str, Verdict]]:
+    """Yield the verdicts on running gangs that are stopped or whose class changes."""
     names = {name for name in classes if name in draft.running}
-    names.update(draft.victims, held.reclassed)
+    names.update(draft.victims, draft.occupancy.reclassed)
     for running in (draft.running[name] for name in sorted(names)):
         if running.is_leaving:
             continue
@@ -127,10 +127,6 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
             yield job.id, verdict
 
 
-Standing = WithinShare | Borrowing
-"""On what basis a gang keeps running."""
-
-
 class Holding:
     """The verdicts on gangs that keep what they hold, computed on request."""
 
@@ -138,9 +134,7 @@ class Holding:
         self._running = draft.running
         self._shares = draft.shares
         self._now, self._min_runtime_s = draft.now, draft.options.min_runtime_s
-        self._reasons: dict[
-            tuple[str, JobClass, float, tuple[str, ...]], WithinShare | Borrowing
-        ] = {}
+        self._reasons: dict[tuple[object, ...], WithinShare | Borrowing] = {}
         self._stops = {
             name: MaintenanceStop(at=at, window=str(window)) for name, at, window in stops(draft)
         }
@@ -167,24 +161,22 @@ class Holding:
 
     def reason(
         self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
-    ) -> Standing:
+    ) -> WithinShare | Borrowing:
         """Return on what basis a gang of `project` holds these types."""
         is_own = job_class is JobClass.GUARANTEED
-        key = project, job_class, 0.0 if is_own else started_at, types
-        known = self._reasons.get(key)
-        if known is None:
-            known = self._reasons[key] = self._reason(*key)
-        return known
-
-    def _reason(
-        self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
-    ) -> Standing:
+        key = project, types, None if is_own else started_at
+        if key in self._reasons:
+            return self._reasons[key]
         held = self._shares.held(project).only(types)
         nominal = self._shares.project(project).nominal.only(types)
-        if job_class is JobClass.GUARANTEED:
-            return WithinShare(project=project, held=held & nominal, nominal=nominal)
-        safe_until = started_at + self._min_runtime_s
-        return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
+        reason: WithinShare | Borrowing
+        if is_own:
+            reason = WithinShare(project=project, held=held & nominal, nominal=nominal)
+        else:
+            safe_until = started_at + self._min_runtime_s
+            reason = Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
+        self._reasons[key] = reason
+        return reason
 
 
 def _to_be_preempted(stop: PlannedStop) -> ToBePreempted:
