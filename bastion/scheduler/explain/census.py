@@ -7,7 +7,7 @@ This module must not change anything.
 from __future__ import annotations
 
 from bastion.job import JobRecord
-from bastion.machine import MachinePhase
+from bastion.scheduler.explain.outage import outage_of
 from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.placement.room import Room, Shelf
@@ -41,7 +41,8 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
     """
     part = Part(job.request, draft.snapshot.quota, resumes=job.resume)
     kept = _kept(draft, job.project)
-    reports = [_of_room(job, part, room, kept.get(room.name, "")) for room in draft.capacity.rooms]
+    rooms = draft.capacity.rooms
+    reports = [_of_room(draft, job, part, room, kept.get(room.name, "")) for room in rooms]
     for shelf in draft.capacity.shelves.values():
         if shelf.could_make:
             reports.append(_of_shelf(draft, job, part, shelf))
@@ -63,8 +64,8 @@ def _kept(draft: Draft, project: str) -> dict[str, str]:
     return found
 
 
-def _of_room(job: JobRecord, part: Part, room: Room, kept_for: str) -> MachineReport:
-    why_not = _unfit(part, room) or _unopened(room)
+def _of_room(draft: Draft, job: JobRecord, part: Part, room: Room, kept_for: str) -> MachineReport:
+    why_not = _unfit(part, room) or _unopened(room, draft.now)
     free = Amounts({t: max(0, room.free(t)) for t, _ in part.per_replica.items()})
     fits = 0
     if not why_not and part.hosts > 1:
@@ -104,18 +105,12 @@ def _wrong_size(part: Part, shelf: Shelf, full: Amounts) -> str:
     return f"too small: has {_only(full, part)} at all" if short else ""
 
 
-def _unopened(room: Room) -> str:
-    machine = room.machine
-    if machine.draining:
-        word = "draining" if machine.drained_at is None else "drained"
-        return f"{word}: {machine.cordoned}" if machine.cordoned else word
-    if machine.cordoned:
-        return f"cordoned: {machine.cordoned}"
-    if machine.unwell:
-        return f"unwell: {machine.unwell}"
-    if machine.phase not in (MachinePhase.CREATING, MachinePhase.READY):
-        return f"is {machine.phase.value}"
-    return ""
+def _unopened(room: Room, now: float) -> str:
+    if room.machine.accepts:
+        return ""
+    outage = outage_of(room, ())
+    is_away = outage.cause in ("silent", "deleting")
+    return f"is {outage.cause}" if is_away else outage.clause(now)
 
 
 def _taken(part: Part, room: Room, free: Amounts, kept_for: str) -> str:

@@ -47,18 +47,11 @@ def start_of(wait: Wait) -> Start:
     start = wait.start
     if start is None:
         return NO_START
-    if start.rests_on:
-        return Start(
-            estimated_at=start.at,
-            sure="history",
-            rests_on=start.rests_on,
-            off_by_s=start.off_by_s,
-            sure_text=_by_history(start.rests_on, start.off_by_s),
-        )
-    sure = {Promised: "promised", Planned: "planned"}.get(type(wait.reason), "limits")
-    return Start(estimated_at=start.at, sure=sure, sure_text=_WORDS[sure])
-
-
-def _by_history(runs: int, off_by_s: float) -> str:
-    rests = f"rests on {counted(runs, 'earlier run')}"
-    return rests + (f"; may be off by ~{text_of_seconds(off_by_s)}" if off_by_s >= 1 else "")
+    at, runs, off_by_s = start.at, start.rests_on, start.off_by_s
+    if not runs:
+        sure = {Promised: "promised", Planned: "planned"}.get(type(wait.reason), "limits")
+        return Start(estimated_at=at, sure=sure, sure_text=_WORDS[sure])
+    text = f"rests on {counted(runs, 'earlier run')}"
+    if off_by_s >= 1:
+        text += f"; may be off by ~{text_of_seconds(off_by_s)}"
+    return Start(estimated_at=at, sure="history", rests_on=runs, off_by_s=off_by_s, sure_text=text)

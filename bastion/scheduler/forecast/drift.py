@@ -35,14 +35,8 @@ def standstill_of(draft: Draft, plan: Plan, *, explains: bool) -> Standstill | N
     )
     if not is_still:
         return None
-    return Standstill(
-        snapshot,
-        draft.parts,
-        draft.now,
-        plan,
-        explains=explains,
-        drifts_at=min(_times(draft, plan), default=None),
-    )
+    at = min(_times(draft, plan), default=None)
+    return Standstill(snapshot, draft.parts, draft.now, plan, explains=explains, drifts_at=at)
 
 
 def _stays(verdict: object) -> bool:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 
-from bastion.scheduler.forecast.end_times import WORLDS, Likely
+from bastion.scheduler.forecast.end_times import WORLDS, Likely, LikelyEnd
 from bastion.scheduler.forecast.playout import ExpectedEnd, Future
 from bastion.scheduler.plan import Estimate
 from bastion.scheduler.queue.order import Line
@@ -61,17 +62,16 @@ def estimates(draft: Draft, waiting: Iterable[Line]) -> Estimates:
     lines = _first(draft, waiting) if draft.running else []
     if not lines:
         return Estimates(starts={})
-    known = _Known(draft, lines)
+    ends = _known_ends(draft, lines)
+    worlds = WORLDS if any(likely for _, likely, _ in ends) else 1
     at_most = min(MAX_STARTS, 2 * len(lines))
     found: dict[str, list[tuple[float, int]]] = {}
-    for world in range(known.worlds):
+    for world in range(worlds):
         future = Future(draft, lines, at_most)
-        future.play(known.ends_in(world))
+        future.play(_ends_in(world, ends))
         for name, start in future.starts.items():
             found.setdefault(name, []).append((start.at, start.runs))
-    starts = {
-        name: _middle(sorted(each)) for name, each in found.items() if 2 * len(each) > known.worlds
-    }
+    starts = {name: _middle(sorted(each)) for name, each in found.items() if 2 * len(each) > worlds}
     soonest = min((each.at for each in starts.values() if each.rests_on), default=math.inf)
     return Estimates(starts=starts, passes_at=max(soonest, draft.now + AGAIN_S))
 
@@ -89,40 +89,36 @@ def _first(draft: Draft, lines: Iterable[Line]) -> list[Line]:
     return list(islice((line for line in lines if not line.fail_when_busy), at_most))
 
 
-class _Known:
-    """The known ends of running gangs, as seen by `lines`."""
+_Known = tuple[float, LikelyEnd | None, Running]
+"""When a running gang has ended at the latest, and when by earlier runs."""
 
-    def __init__(self, draft: Draft, lines: Sequence[Line]) -> None:
-        own = {line.project for line in lines}
-        asked = _asked(draft, without=own)
-        likely = Likely(draft.snapshot.runs, draft.now)
-        ends = (
-            (draft.ends_at(running), likely.end_of(running), running)
-            for running in draft.running.values()
-        )
-        taken: dict[tuple[str, Amounts], bool] = {}
 
-        def is_taken_again(running: Running) -> bool:
-            key = running.project, running.held
-            if key not in taken:
-                taken[key] = _is_taken_again(draft, running, asked)
-            return taken[key]
+def _known_ends(draft: Draft, lines: Sequence[Line]) -> list[_Known]:
+    """Return the known ends of running gangs that free anything for `lines`."""
+    own = {line.project for line in lines}
+    asked = _asked(draft, without=own)
+    likely = Likely(draft.snapshot.runs, draft.now)
 
-        self._ends = [
-            (limit, end, running)
-            for limit, end, running in ends
-            if (end is not None or not math.isinf(limit))
-            and (running.project in own or not is_taken_again(running))
-        ]
-        self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
+    @cache
+    def is_taken_again(project: str, held: Amounts) -> bool:
+        return _is_taken_again(draft, project, held, asked)
 
-    def ends_in(self, world: int) -> Iterator[tuple[ExpectedEnd, Running]]:
-        """Yield when each of them has ended in that future."""
-        for limit, likely, running in self._ends:
-            if likely is not None and likely.at[world] < limit:
-                yield ExpectedEnd(at=likely.at[world], runs=likely.runs), running
-            else:
-                yield ExpectedEnd(at=limit), running
+    ends = ((draft.ends_at(r), likely.end_of(r), r) for r in draft.running.values())
+    return [
+        (limit, end, running)
+        for limit, end, running in ends
+        if (end is not None or not math.isinf(limit))
+        and (running.project in own or not is_taken_again(running.project, running.held))
+    ]
+
+
+def _ends_in(world: int, ends: Iterable[_Known]) -> Iterator[tuple[ExpectedEnd, Running]]:
+    """Yield when each gang has ended in that future."""
+    for limit, likely, running in ends:
+        if likely is not None and likely.at[world] < limit:
+            yield ExpectedEnd(at=likely.at[world], runs=likely.runs), running
+        else:
+            yield ExpectedEnd(at=limit), running
 
 
 def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]]:
@@ -138,11 +134,9 @@ def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]
     return asked
 
 
-def _is_taken_again(draft: Draft, running: Running, asked: Mapping[str, Sequence[Amounts]]) -> bool:
-    """Whether a gang of its own project waits for the part of the share that `running` frees."""
-    wanted = asked.get(running.project)
-    if not wanted:
-        return False
-    nominal = draft.shares.project(running.project).nominal
-    left = draft.shares.held(running.project) - running.held
-    return any(each and nominal.holds(left, each) for each in wanted)
+def _is_taken_again(
+    draft: Draft, project: str, held: Amounts, asked: Mapping[str, Sequence[Amounts]]
+) -> bool:
+    """Whether a gang of `project` waits for the part of the share that the end of `held` frees."""
+    nominal, left = draft.shares.project(project).nominal, draft.shares.held(project) - held
+    return any(each and nominal.holds(left, each) for each in asked.get(project, ()))

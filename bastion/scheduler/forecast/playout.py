@@ -132,7 +132,6 @@ class Future:
         return self._draft.try_place(each.shape, partial(self._allows, each), guaranteed=False)
 
     def _allows(self, each: _Waiting, asked: Amounts) -> bool:
-        draft, project = self._draft, each.line.project
-        return draft.shares.is_within(project, asked) or draft.shares.lets_borrow(
-            project, each.shape, asked
-        )
+        shares, project = self._draft.shares, each.line.project
+        is_within = shares.is_within(project, asked)
+        return is_within or shares.lets_borrow(project, each.shape, asked)

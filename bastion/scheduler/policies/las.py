@@ -17,15 +17,17 @@ def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float
 
     Source: two-dimensional least attained service (Gu et al., Tiresias, NSDI 2019).
     """
-    total = 0.0
-    for job in gang:
-        most, request = 0, job.request
-        for kind, units in request.per_replica.items():
-            if units > most and kind not in COUNTED:
-                most = units
-        report, attempt = snapshot.reports.get(job.id), job.attempt
-        had_s = 0.0 if report is None else report.get("attained_s", 0.0)
-        if attempt is not None and attempt.started_at is not None:
-            had_s += max(0.0, now - attempt.started_at)
-        total += (most * request.replicas or 1) * had_s
-    return total
+    return sum(_devices(job) * held_s(job, snapshot, now) for job in gang)
+
+
+def _devices(job: JobRecord) -> int:
+    request = job.request
+    each = [units for kind, units in request.per_replica.items() if kind not in COUNTED]
+    return request.replicas * max(each, default=0) or 1
+
+
+def held_s(job: JobRecord, snapshot: Snapshot, now: float) -> float:
+    """Return for how many seconds `job` has held its devices, over all attempts."""
+    attained_s = snapshot.reports.get(job.id, {}).get("attained_s", 0.0)
+    started_at = job.attempt.started_at if job.attempt is not None else None
+    return attained_s if started_at is None else attained_s + max(0.0, now - started_at)

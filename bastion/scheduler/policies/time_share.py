@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from bastion.job import JobRecord, Phase
 from bastion.machine import MachinePhase
+from bastion.scheduler.policies.las import held_s
 from bastion.scheduler.queue.shape import COUNTED
 from bastion.scheduler.snapshot import Snapshot
 
@@ -85,10 +86,7 @@ def time_received(snapshot: Snapshot, now: float) -> Callable[[JobRecord], float
     """Return the fraction of the time since its submission for which a job held its devices."""
 
     def received(job: JobRecord) -> float:
-        held = snapshot.reports.get(job.id, {}).get("attained_s", 0.0)
-        if job.attempt is not None and job.attempt.started_at is not None:
-            held += max(0.0, now - job.attempt.started_at)
         passed = now - job.submitted_at
-        return held / passed if passed > 0 else 0.0
+        return held_s(job, snapshot, now) / passed if passed > 0 else 0.0
 
     return received

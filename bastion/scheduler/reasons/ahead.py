@@ -34,7 +34,7 @@ class Behind:
         more = f"; then {units(self.short)} more must be free" if self.short else ""
         return (
             f"waits behind {counted(self.jobs, 'job')} of its project that {ask} for"
-            f" {units(self.units)} ({_names(self)}){more}{words_of(self.then)}"
+            f" {units(self.units)} ({listed(self.first, self.jobs)}){more}{words_of(self.then)}"
         )
 
 
@@ -110,8 +110,3 @@ class PlannedForOther:
             f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is"
             f" backfilled{words_of(self.then)}"
         )
-
-
-def _names(behind: Behind) -> str:
-    rest = behind.jobs - len(behind.first)
-    return ", ".join(behind.first) + (f" and {rest} more" if rest > 0 else "")

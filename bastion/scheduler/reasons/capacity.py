@@ -81,7 +81,8 @@ class Fragmented:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        end = f"; starts when {listed(self.to_end)} {_has(self.to_end)}" if self.to_end else ""
+        has = "has" if len(self.to_end) == 1 else "have"
+        end = f"; starts when {listed(self.to_end)} {has} ended" if self.to_end else ""
         then = words_of(self.then)
         if not self.asked:
             most = f"{self.per_machine} of them" if self.per_machine else "only a limited number"
@@ -147,7 +148,3 @@ class Maintenance:
             f" {self.window}; starts {when(self.until, now)}{short if left_s > 0 else ''}"
             f"{words_of(self.then)}"
         )
-
-
-def _has(names: tuple[str, ...]) -> str:
-    return "has ended" if len(names) == 1 else "have ended"

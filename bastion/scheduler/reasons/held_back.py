@@ -10,9 +10,16 @@ from typing import Literal
 
 from bastion.scheduler.reasons.never_fits import NeverFits
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
-from bastion.scheduler.reasons.words import NAMED, counted, listed, when
+from bastion.scheduler.reasons.words import counted, listed, when
 from bastion.spec.after import When
 from bastion.value import value
+
+_AFTER = {
+    "failed": "after a failure",
+    "lost": "after the loss of a machine",
+    "preempted": "after a preemption",
+}
+_ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}
 
 
 @value
@@ -41,8 +48,9 @@ class Dependency:
 
     def words(self, _: float) -> str:
         """The sentence."""
+        are = "is" if len(self.on) == 1 else "are"
         return (
-            f"waits for {listed(self.on)}, {_is(self.on)} {self.state}; they start together"
+            f"waits for {listed(self.on)}, which {are} {self.state}; they start together"
             f"{words_of(self.then)}"
         )
 
@@ -59,10 +67,8 @@ class WaitsFor:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        named = [f"{on} {_ENDS[when]} ({state})" for on, when, state in self.on[:NAMED]]
-        rest = len(self.on) - NAMED
-        more = f" and {rest} more" if rest > 0 else ""
-        return f"waits for {', '.join(named)}{more}{_later('then', self.then, now)}"
+        named = tuple(f"{on} {_ENDS[when]} ({state})" for on, when, state in self.on)
+        return f"waits for {listed(named)}{_later('then', self.then, now)}"
 
 
 @value
@@ -110,9 +116,6 @@ def _later(when: str, never: NeverFits | None, now: float) -> str:
     return f"; it joins the queue {when}" if never is None else f", and it {never.words(now)}"
 
 
-_ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}
-
-
 @value
 class OverLoad:
     """The admission policy holds it back: the load limit is reached."""
@@ -139,17 +142,6 @@ class OverLoad:
             f" the limit is {self.limit:g}; it joins the queue when enough has ended, or an admin"
             f" raises load_limit in the quota file{words_of(self.then)}"
         )
-
-
-_AFTER = {
-    "failed": "after a failure",
-    "lost": "after the loss of a machine",
-    "preempted": "after a preemption",
-}
-
-
-def _is(names: tuple[str, ...]) -> str:
-    return "which is" if len(names) == 1 else "which are"
 
 
 @value

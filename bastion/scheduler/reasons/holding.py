@@ -45,10 +45,9 @@ class WithinShare:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        held = (
-            f"{self.project} holds {units(self.held)} of its share of {units(self.nominal)}, and "
-        )
-        free = f"guaranteed: {held if self.held else ''}no other project can preempt it"
+        of = f"{units(self.held)} of its share of {units(self.nominal)}"
+        held = f"{self.project} holds {of}, and " if self.held else ""
+        free = f"guaranteed: {held}no other project can preempt it"
         return free + _stopped(self.maintenance, now)
 
 
@@ -90,8 +89,8 @@ class Ending:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        known = self.cause in set(StopReason)
-        cause = stop_text(StopReason(self.cause)) if known else self.cause
+        is_known = self.cause in set(StopReason)
+        cause = stop_text(StopReason(self.cause)) if is_known else self.cause
         return f"stopping: {cause}; killed {when(self.deadline, now)} at the latest"
 
 

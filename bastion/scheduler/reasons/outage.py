@@ -39,9 +39,10 @@ class Outage:
     def words(self, now: float) -> str:
         """Return words such as `gpu-1-0 (cordoned: xid 79)`."""
         place = f" on {self.host}" if self.host else ""
-        return f"{self.machine}{place} ({self._cause(now)})"
+        return f"{self.machine}{place} ({self.clause(now)})"
 
-    def _cause(self, now: float) -> str:
+    def clause(self, now: float) -> str:
+        """Return what is wrong, such as `cordoned: xid 79`."""
         if self.why and self.cause in ("cordoned", "draining", "drained", "unwell"):
             return f"{self.cause}: {self.why}"
         if self.cause == "devices":

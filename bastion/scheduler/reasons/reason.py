@@ -10,12 +10,7 @@ This module must not know how a cycle reached the decision.
 
 from __future__ import annotations
 
-from bastion.scheduler.reasons.ahead import (
-    Behind,
-    Planned,
-    PlannedForOther,
-    Promised,
-)
+from bastion.scheduler.reasons.ahead import Behind, Planned, PlannedForOther, Promised
 from bastion.scheduler.reasons.capacity import (
     CapacityLost,
     Fragmented,
@@ -45,18 +40,9 @@ from bastion.scheduler.reasons.holding import (
     WithinShare,
     Yielded,
 )
-from bastion.scheduler.reasons.machines import (
-    NoMachineMatches,
-    ProviderStockout,
-)
-from bastion.scheduler.reasons.never_fits import (
-    NeverFits,
-)
-from bastion.scheduler.reasons.quota_file import (
-    NotMember,
-    QuotaFileInvalid,
-    UnknownProject,
-)
+from bastion.scheduler.reasons.machines import NoMachineMatches, ProviderStockout
+from bastion.scheduler.reasons.never_fits import NeverFits
+from bastion.scheduler.reasons.quota_file import NotMember, QuotaFileInvalid, UnknownProject
 from bastion.scheduler.reasons.share import (
     BeyondShare,
     BudgetSpent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bastion.spec.values.quantity import text_of_amounts, text_of_bytes, text_of_seconds
 from quota.amounts import Amounts
@@ -24,9 +24,9 @@ def when(at: float, now: float) -> str:
     return f"in {text_of_seconds(at - now)}" if at > now else "now"
 
 
-def listed(names: tuple[str, ...]) -> str:
-    """Return the first of `names`, and how many more there are."""
-    rest = len(names) - NAMED
+def listed(names: Sequence[str], number: int = 0) -> str:
+    """Return the first of `names`, and how many more there are; `number`: of all, if known."""
+    rest = max(number, len(names)) - len(names[:NAMED])
     return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
