@@ -43,6 +43,7 @@ class QuotaWalls:
         self.draft = draft
         self._is_trial = is_trial
         self._claims = Claims(draft, waits)
+        self._lenders: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self._reach = Reach(draft.snapshot.quota)
         self._walls: dict[str, Walls] = {}
         if not is_trial:
@@ -104,6 +105,9 @@ class QuotaWalls:
         others, total = self._claims.of_others(project).only(asked), shares.totals.only(asked)
         if not others or total.holds(others + held, asked):
             return None
+        key = project, asked.types()
+        if key not in self._lenders:
+            self._lenders[key] = self._claims.lenders(project, asked)
         return BeyondShare(
             project=project,
             asked=asked,
@@ -111,6 +115,6 @@ class QuotaWalls:
             held=held,
             others=others,
             total=total,
-            lenders=self._claims.lenders(project, asked),
+            lenders=self._lenders[key],
             own=missing(held + asked, self._reach.most(project)).only(asked),
         )
