@@ -444,7 +444,8 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.HostPrepares): _record_setup for phase in _ADMITTED},
     **{(phase, ev.HostStarted): _start for phase in _ADMITTED},
     **{(phase, ev.HostCheckpointed): _record_checkpoint for phase in _ADMITTED},
-    **{(phase, ev.HostReported): _record_report for phase in _ADMITTED},
+    # Its end can be read before the bell with its last numbers.
+    **{(phase, ev.HostReported): _record_report for phase in (*_ADMITTED, Phase.DRAINING)},
     **{(phase, ev.HostIdle): _record_idle for phase in _ADMITTED},
     **{(phase, ev.HostUnkept): _record_unkept for phase in (*_ADMITTED, Phase.DRAINING)},
     **{(phase, ev.HostHeld): _keep_host for phase in _ADMITTED},
@@ -469,7 +470,6 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
             ev.HostPrepares,
             ev.HostStarted,
             ev.HostCheckpointed,
-            ev.HostReported,
             ev.HostIdle,
             ev.HostHeld,
             ev.HostEnded,

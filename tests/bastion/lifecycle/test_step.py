@@ -169,6 +169,15 @@ def test_the_first_end_of_a_host_counts() -> None:
     assert claimed == job
 
 
+def test_the_last_numbers_count_even_if_the_end_is_read_first() -> None:
+    """The end of a host can be read before the bell that reports its last numbers."""
+    job = ended(job_records.running(), exited(0))
+    assert job.phase is Phase.DRAINING
+    job = drained(step(job, ev.HostReported(replica=0, host=0, numbers={"loss": 0.25}), T0))
+    assert job.phase is Phase.DONE
+    assert job.report == {"loss": 0.25}
+
+
 def test_a_stop_that_came_too_late_changes_nothing() -> None:
     """A job that exits 0 before it sees the notice has succeeded."""
     job = drained(ended(job_records.stopping(), exited(0)))
