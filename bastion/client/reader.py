@@ -418,8 +418,9 @@ class Reader(EventReader):
         A repeated call fetches only what is missing or has changed since.
 
         Args:
-            name: The job.
-            directory: The destination; by default a folder here with the job's name.
+            name: The job; for an array or `sweep.0-9`, each task has a folder named by its index.
+            directory: The destination; by default a folder here named by the job's id, with a
+                `.gitignore`, so that neither git nor the next bundle includes it.
             attempt: The attempt; None: for each host the newest attempt that kept anything.
             replica: Only this one.
             project: Only look for the job in this project.
@@ -431,18 +432,12 @@ class Reader(EventReader):
             BastionError: The folder cannot be written, or the kept output is damaged.
             StoreError: The bucket is unreachable; fetched files stay, so a retry continues.
         """
-        from pathlib import Path
+        from bastion.client.code.outputs import Wish, fetch_all
 
-        from bastion.client.code.outputs import Outputs
-        from bundler.progress import unreported
-
-        job = self.job(name, project=project)
-        return Outputs(self.store, job.project, job.id).fetch(
-            Path(directory or job.id).expanduser().absolute(),
-            attempt=attempt,
-            replica=replica,
-            report=report or unreported,
-        )
+        tasks = self.tasks(name, project=project, needed=False)
+        jobs = tasks or (self.job(name, project=project),)
+        wish = Wish(attempt=attempt, replica=replica, is_array=bool(tasks))
+        return fetch_all(self.store, jobs, directory, wish, report)
 
     def wait(
         self,

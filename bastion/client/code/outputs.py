@@ -5,6 +5,8 @@ A job's kept outputs, fetched to the user's machine.
     <folder>/r<i>.h<j>/...        outputs of its further host j, if replicas have several hosts
     <folder>/.fetching/           parts of incomplete files
 
+The outputs of several tasks of an array are in <folder>/<index of the task>/.
+
 A file appears with one rename, complete and checked against the digests of its parts. Files that
 are present and unchanged stay as they are, and an interrupted file is resumed. So another fetch,
 even after a kill, transfers only what is missing or has changed.
@@ -17,9 +19,9 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from bastion.errors import BastionError, NotFoundError
 from bastion.records.reports.output import PART_BYTES, SavedFile, read_part, read_saved, saved_lists
@@ -28,9 +30,16 @@ from bastion.value import value
 from bundler.lanes import in_lanes
 from bundler.progress import Progress, Report, unreported
 
+if TYPE_CHECKING:
+    from bastion.client.look.views import JobView
+
 LANES = 4
 """Files written at the same time; each holds one part, 16 MiB, in memory."""
 _GROWING = ".fetching"
+_WHAT_IS_KEPT = (
+    "a job keeps what it writes into BASTION_OUTPUT_DIR: at its checkpoints, when it is stopped,"
+    " and at its end"
+)
 
 
 @value
@@ -46,6 +55,24 @@ class Fetched:
     """Bytes transferred by this call; the rest was present."""
     kept_at: float
     """When the newest of it was kept, in Unix seconds by the store's clock."""
+    tasks: int = 0
+    """How many tasks of an array kept it; 0: it is of one job."""
+
+
+class _NothingKeptError(NotFoundError):
+    """A job has kept nothing of what was asked for."""
+
+
+@value
+class Wish:
+    """Which of the kept outputs are wanted."""
+
+    attempt: int | None = None
+    """None: for each host the newest attempt that kept anything."""
+    replica: int | None = None
+    """None: all of them."""
+    is_array: bool = False
+    """Whether the jobs are tasks of an array, each with a folder named by its index."""
 
 
 @value
@@ -133,15 +160,11 @@ class Outputs:
         if newest:
             return newest
         if not attempts:
-            raise NotFoundError(
-                f"{self._job} has kept nothing",
-                hint="a job keeps what it writes into BASTION_OUTPUT_DIR: at its checkpoints, when"
-                " it is stopped, and at its end",
-            )
+            raise _NothingKeptError(f"{self._job} has kept nothing", hint=_WHAT_IS_KEPT)
         asked = "" if attempt is None else f" in attempt {attempt}"
         asked += "" if replica is None else f" by replica {replica}"
         shown = ", ".join(map(str, sorted(attempts)))
-        raise NotFoundError(
+        raise _NothingKeptError(
             f"{self._job} has kept nothing{asked}", hint=f"files were kept in attempt {shown}"
         )
 
@@ -175,6 +198,53 @@ class Outputs:
         piece.path.parent.mkdir(parents=True, exist_ok=True)
         piece.part.replace(piece.path)
         return piece, read
+
+
+def fetch_all(
+    store: ObjectStore,
+    jobs: Sequence[JobView],
+    directory: str | Path,
+    wish: Wish,
+    report: Report | None,
+) -> Fetched:
+    """
+    Bring a folder up to date with what one job, or some tasks of one array, kept.
+
+    Tasks that kept nothing are left out. Without a `directory`, it is a folder here named by the
+    id, which neither git nor the next bundle of this folder includes.
+
+    Raises:
+        NotFoundError: None of them kept anything.
+        BastionError: As for `Outputs.fetch`.
+    """
+    whole = jobs[0].launch if wish.is_array else jobs[0].id
+    folder = Path(directory or whole).expanduser().absolute()
+    found: list[Fetched] = []
+    for job in jobs:
+        with suppress(_NothingKeptError) if wish.is_array else nullcontext():
+            outputs = Outputs(store, job.project, job.id)
+            there = folder / str(job.task) if wish.is_array else folder
+            picks = {"attempt": wish.attempt, "replica": wish.replica}
+            found.append(outputs.fetch(there, **picks, report=report or unreported))
+    if not found:
+        raise NotFoundError(f"no task of {whole} has kept anything", hint=_WHAT_IS_KEPT)
+    if not directory:
+        _leave_out(folder)
+    return Fetched(
+        folder=folder,
+        attempts=tuple(sorted({number for each in found for number in each.attempts})),
+        files=sum(each.files for each in found),
+        size_bytes=sum(each.size_bytes for each in found),
+        fetched_bytes=sum(each.fetched_bytes for each in found),
+        kept_at=max(each.kept_at for each in found),
+        tasks=len(found) if wish.is_array else 0,
+    )
+
+
+def _leave_out(folder: Path) -> None:
+    """Keep `folder` out of git and of bundles, unless the user has decided otherwise."""
+    with suppress(FileExistsError), (folder / ".gitignore").open("x") as file:
+        file.write("*\n")
 
 
 def _is_there(piece: _Piece) -> bool:

@@ -19,8 +19,10 @@ def register(verbs: Verbs) -> None:
         fetch,
         prints=True,
         text="Works while the job runs and after it has ended. Run again, it downloads only files"
-        " that are missing or have changed. Each replica has its own folder: r0, r1, and so on.",
-        example="bastion fetch trainer\nbastion fetch trainer results/ --attempt=1",
+        " that are missing or have changed. Each replica has its own folder: r0, r1, and so on."
+        " Each task of an array has a folder with those, named by its index.",
+        example="bastion fetch trainer\nbastion fetch trainer results/ --attempt=1\n"
+        "bastion fetch sweep.0-9 results/",
     )
     parser.add_argument("job", metavar="JOB", help="a job id or name, or the beginning of an id")
     parser.add_argument(
@@ -54,6 +56,7 @@ def fetch(args: argparse.Namespace) -> int:
     print(found.folder, flush=True)
     if not session.is_quiet:
         size, read = text_of_bytes(found.size_bytes), text_of_bytes(found.fetched_bytes)
-        note(f"{counted(found.files, 'file')}, {size}; {read} downloaded now")
+        of = f" of {counted(found.tasks, 'task')}" if found.tasks else ""
+        note(f"{counted(found.files, 'file')}{of}, {size}; {read} downloaded now")
         note(f"kept by attempt {', '.join(map(str, found.attempts))}, {iso(found.kept_at)}")
     return exits.OK

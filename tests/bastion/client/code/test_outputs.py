@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.kept_output import save
-from bastion.client.code.outputs import Outputs
+from bastion.client.code.outputs import Outputs, Wish, fetch_all
+from bastion.client.look.views import JobView
 from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.output import PART_BYTES, Saved, SavedFile
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bundler.bundle.select import select
+from bundler.code import LocalDir
 from tests.rigs.agent import OF
 
 
@@ -179,6 +182,52 @@ def test_nothing_kept_is_told(kept: Kept, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="kept nothing by replica 3") as other:
         kept.outputs.fetch(tmp_path / "out", replica=3)
     assert other.value.hint == "files were kept in attempt 1"
+
+
+def a_job(job: str, *, task: int | None = None) -> JobView:
+    """Return a job that has succeeded."""
+    launch = job.partition(".")[0]
+    return JobView(
+        id=job,
+        name="sweep",
+        project=OF.project,
+        user="ada",
+        launch=launch,
+        state="succeeded",
+        task=task,
+    )
+
+
+def test_each_task_of_an_array_has_a_folder_named_by_its_index(tmp_path: Path) -> None:
+    """A task that kept nothing is left out; if none kept anything, that is an error."""
+    store = MemoryStore(lambda: 5.0)
+    made = tmp_path / "machine"
+    made.mkdir()
+    tasks = [a_job(f"sweep-a1b2c3d4e5.{index}", task=index) for index in (3, 4, 17)]
+    with pytest.raises(NotFoundError, match="no task of sweep-a1b2c3d4e5 has kept anything"):
+        fetch_all(store, tasks, tmp_path / "out", Wish(is_array=True), None)
+    for index, task in ((0, tasks[0]), (1, tasks[2])):
+        (made / "loss.txt").write_text(f"{task.task}")
+        save(store, replace(OF, job=task.id), made, index)
+    found = fetch_all(store, tasks, tmp_path / "out", Wish(is_array=True), None)
+    assert tree(tmp_path / "out") == {"3/r0/loss.txt": b"3", "17/r0/loss.txt": b"17"}
+    assert (found.tasks, found.files, found.size_bytes, found.fetched_bytes) == (2, 2, 3, 3)
+
+
+def test_a_folder_that_nobody_named_stays_out_of_git_and_of_bundles(
+    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results are fetched into the folder of the code; a named folder is left as it is."""
+    kept({"model.bin": b"1"})
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("")
+    monkeypatch.chdir(project)
+    job = a_job(OF.job)
+    assert fetch_all(kept.store, [job], "", Wish(), None).folder == project / OF.job
+    assert {found.path for found in select(LocalDir("."), start=project).found} == {"train.py"}
+    fetch_all(kept.store, [job], "named", Wish(), None)
+    assert tree(project / "named") == {"r0/model.bin": b"1"}
 
 
 def test_a_folder_that_cannot_be_written_is_told(kept: Kept, tmp_path: Path) -> None:
