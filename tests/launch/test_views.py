@@ -421,3 +421,43 @@ def test_only_what_is_ours_is_shown_as_a_moment() -> None:
     shown = plain(view)
     assert shown["report"] == report
     assert shown["submitted_at"] == shown["reason"]["at"] == "1970-01-01T00:00:00.000Z"
+
+
+def test_several_jobs_are_printed_together(run: Run, bucket: Bucket) -> None:
+    """Each line names its job: by its name, or by its id if others have that name too."""
+    jobs = {"base-0123456789": "base", "wide-0123456789": "wide", "wide-a123456789": "wide"}
+    rows = [row(job, name=name, state="running") for job, name in jobs.items()]
+    publish(bucket.store, "queue", {"jobs": rows})
+    for number, job in enumerate(jobs):
+        print_log(bucket.store, job, f"line {number}\n".encode())
+        end(bucket.store, job, name=jobs[job])
+    ran = run("logs", *jobs, "-f")
+    assert (ran.code, sorted(ran.out.splitlines())) == (
+        0,
+        [
+            "base/r0/p0 | line 0",
+            "wide-0123456789/r0/p0 | line 1",
+            "wide-a123456789/r0/p0 | line 2",
+        ],
+    )
+    assert run("logs", "base", "base").out == "base/r0/p0 | line 0\n"
+    assert run("logs", "base").out == "line 0\n"
+    missing = run("logs", "base", "none")
+    assert (missing.code, missing.out) == (103, "")
+    both = run("logs", "base-0123456789", "wide-0123456789", "--exit")
+    assert (both.code, both.err.splitlines()[0]) == (
+        2,
+        "error: --download and --exit take one job; base-0123456789 wide-0123456789 names 2",
+    )
+
+
+def test_the_logs_of_a_launch_are_those_of_its_jobs(run: Run, bucket: Bucket) -> None:
+    """A launch of several jobs is named as in wait and cancel."""
+    launch = "steps-0123456789"
+    jobs = {"steps-train-0123456789": "train", "steps-test-0123456789": "test"}
+    rows = [row(job, name=name, state="running", launch=launch) for job, name in jobs.items()]
+    publish(bucket.store, "queue", {"jobs": rows})
+    for job, name in jobs.items():
+        print_log(bucket.store, job, f"{name}s\n".encode())
+    lines = run("logs", "steps").out.splitlines()
+    assert sorted(lines) == ["test/r0/p0 | tests", "train/r0/p0 | trains"]

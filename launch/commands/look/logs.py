@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,14 +26,18 @@ def register(verbs: Verbs) -> None:
     logs = verbs.add(
         "logs",
         show,
-        text="Output is printed byte for byte; that of several tasks line by line.",
+        text="Output is printed byte for byte; that of several jobs or tasks line by line. A launch"
+        " stands for all of its jobs.",
         example="""\
 bastion logs trainer -f
 bastion logs trainer --replica=2 --tail=100
 bastion logs sweep.17 -f
-bastion logs sweep --grep=Error""",
+bastion logs sweep --grep=Error
+bastion logs base wide deep -f""",
     )
-    logs.add_argument("job", metavar="JOB", help="a job id or name, or the beginning of an id")
+    logs.add_argument(
+        "job", nargs="+", metavar="JOB", help="a job id or name, or the beginning of an id"
+    )
     switch(logs, "-f --follow", "keep printing new output until the job ends")
     number(logs, "--replica", "print only this replica")
     number(logs, "--process", "print only this process of each replica")
@@ -50,19 +55,13 @@ bastion logs sweep --grep=Error""",
 
 
 def show(args: argparse.Namespace) -> int:
-    """`bastion logs JOB`."""
-    from bastion.spec.arrays.task import tasks_named
-
+    """`bastion logs JOB...`."""
     session = Session(args)
     client = session.client
-    named = tasks_named(args.job)
-    if named is not None and len(named[1]) > 1:
-        tasks = client.tasks(args.job, project=args.project_id, needed=False)
-        if tasks:
-            return _show_tasks(session, tasks)
-    job = client.job(args.job, project=args.project_id)
-    if job.is_array and (tasks := client.tasks(job.id, project=job.project, needed=False)):
-        return _show_tasks(session, tasks)
+    jobs, is_one = _named(session)
+    if not is_one:
+        return _show_several(session, jobs)
+    (job,) = jobs
     follows = args.follow or args.exit  # its exit code comes after all of its output
     chunks = client.logs(job.id, wanted_of(session), follow=follows, project=job.project)
     if args.download:
@@ -99,26 +98,68 @@ def _because(job: JobView, between: str = ": ") -> str:
     return f"{between}{job.text}" if job.text else ""
 
 
-def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
-    """Print the logs of several tasks one after the other, each line with its task."""
+def _named(session: Session) -> tuple[Sequence[JobView], bool]:
+    """Return the jobs and tasks that were named, and whether a single job was."""
+    client, names = session.client, session.args.job
+    found: dict[str, JobView] = {}
+    is_one = len(names) == 1
+    for name in names:
+        for job in _jobs(session, name):
+            tasks: Sequence[JobView] = ()
+            if job.is_array:
+                tasks = client.tasks(job.id, project=job.project, needed=False)
+            is_one = is_one and not tasks
+            found |= {each.id: each for each in tasks or (job,)}
+    return tuple(found.values()), is_one and len(found) == 1
+
+
+def _jobs(session: Session, name: str) -> Sequence[JobView]:
+    """Return the job with this name, or the named tasks, or all jobs of the launch."""
+    from bastion.errors import NotFoundError, SpecError
+    from bastion.spec.arrays.task import tasks_named
+
+    client, project = session.client, session.args.project_id
+    part = tasks_named(name)
+    if part is not None and len(part[1]) > 1:
+        tasks = client.tasks(name, project=project, needed=False)
+        if tasks:
+            return tasks
+    try:
+        return (client.job(name, project=project),)
+    except (NotFoundError, SpecError):
+        return client.all_named(name, project=project)
+
+
+def _show_several(session: Session, jobs: Sequence[JobView]) -> int:
+    """Print the logs of several jobs or tasks one after the other, each line with its origin."""
     args = session.args
+    named = " ".join(args.job)
     if args.download or args.exit:
         raise UsageError(
-            f"--download and --exit take one task; {args.job} names {len(tasks)}",
-            hint=f"bastion logs {tasks[0].id} --exit",
+            f"--download and --exit take one job; {named} names {len(jobs)}",
+            hint=f"bastion logs {jobs[0].id} --exit",
         )
     wanted = wanted_of(session)
-    session.client.check_log(tasks, wanted)
+    session.client.check_log(jobs, wanted)
     out = Printout(session.client.clock, raw=args.raw)
-    names = {task.id: f"{task.task}/" for task in tasks}
+    names = _origins(jobs)
     try:
-        for chunks in session.client.following.of_tasks(tasks, wanted, follow=args.follow):
-            write(chunks, out, prefix=args.prefix != "never", of=names)
+        for chunks in session.client.following.of_tasks(jobs, wanted, follow=args.follow):
+            write(chunks, out, prefix=args.prefix != "never", several=True, of=names)
     except KeyboardInterrupt:
         out.end_line()
-        note(f"detached; {args.job} continues; to follow it again: bastion logs {args.job} -f")
+        they = "they continue" if len(args.job) > 1 else f"{named} continues"
+        note(f"detached; {they}; to follow again: bastion logs {named} -f")
         return exits.DETACHED
     return exits.OK
+
+
+def _origins(jobs: Sequence[JobView]) -> dict[str, str]:
+    """Return what precedes each line: the task of an array, else the name, or the id if shared."""
+    if len({job.launch for job in jobs}) == 1 and jobs[0].task is not None:
+        return {job.id: f"{job.task}/" for job in jobs}
+    named = Counter(job.name for job in jobs)
+    return {job.id: f"{job.name if named[job.name] == 1 else job.id}/" for job in jobs}
 
 
 def wanted_of(session: Session) -> Wanted:
