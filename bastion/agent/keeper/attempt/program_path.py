@@ -50,7 +50,8 @@ def program_of(
     if last.startswith(_FOUND):
         return os.fsdecode(last[1:])
     if is_over:
-        raise FileNotFoundError(2, "no such program in PATH", spec.argv[0])
+        also = "; many machines have only python3" if spec.argv[0] == "python" else ""
+        raise FileNotFoundError(2, f"no such program in PATH{also}", spec.argv[0])
     text = f"{os.fsdecode(last)} does not answer: its disk may be out of reach"
     raise TimeoutError(errno.ETIMEDOUT, text)
 

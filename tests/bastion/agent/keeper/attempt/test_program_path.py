@@ -53,6 +53,8 @@ def test_a_program_is_found_in_the_first_folder_that_has_it(tmp_path: Path) -> N
     assert program_of(spec(tmp_path, "./none", path), set()) == "./none"
     with pytest.raises(FileNotFoundError, match="no such program in PATH"):
         program_of(spec(tmp_path, "walk", path), set())
+    with pytest.raises(FileNotFoundError, match="in PATH; many machines have only python3"):
+        program_of(spec(tmp_path, "python", path), set())
 
 
 def test_a_disk_that_does_not_answer_is_named(tmp_path: Path, hung: Path) -> None:
