@@ -312,7 +312,7 @@ def _warnings(root: Path, found: Sequence[Found]) -> Iterator[str]:
     if secrets:
         yield (
             f"may hold secrets, and will be readable by all who can read the bucket: "
-            f"{_some(secrets)}"
+            f"{_some(secrets)}; to leave them out, name them in .bastionignore"
         )
     files = [one for one in found if one.kind == "file"]
     if pointers := [one.path for one in files if is_pointer(root / one.path, one.size)]:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from bundler.bundle.blobs import Blobs, manifest_key, pack_key
 from bundler.bundle.cache import Cache, cache_folder
 from bundler.bundle.content import ContentReader, read_tree
+from bundler.bundle.limits import LARGE_BYTES, told_large
 from bundler.bundle.manifest import Manifest, encode, read_manifest
 from bundler.bundle.pack import PACK_BYTES, Piece, plan_packs, seal
 from bundler.bundle.select import Selection, select
@@ -116,11 +117,13 @@ def upload(
     cache: Cache | None = None,
     previous: str = "",
     lanes: int = LANES,
+    large_bytes: int = LARGE_BYTES,
 ) -> Bundle:
     """
     Upload the tree `selection`, unless the store has it.
 
     `previous` is the digest of a bundle whose packs may be reused, in place of the one in `cache`.
+    More than `large_bytes` sent is a warning.
 
     Raises:
         ChangedError: A file has changed since it was selected.
@@ -135,12 +138,16 @@ def upload(
     if cache:
         stamps = {found.path: found.stamp for found in selection.found}
         cache.save({path: (stamps[path], sha256) for path, sha256 in digests.items()}, last=digest)
+    warnings = selection.warnings
+    if sent_bytes > large_bytes:
+        files = [(found.path, found.size) for found in selection.found]
+        warnings += (told_large(files, sent_bytes=sent_bytes),)
     return Bundle(
         digest=digest,
         files=len(digests),
         size_bytes=selection.size_bytes,
         sent_bytes=sent_bytes,
-        warnings=selection.warnings,
+        warnings=warnings,
         root=selection.root,
         paths=frozenset(found.path for found in selection.found),
     )

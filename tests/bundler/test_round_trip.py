@@ -159,6 +159,21 @@ def test_one_line_sends_little(tmp_path: Path) -> None:
     assert came_back(second.digest, store, tmp_path)["d1/f1.py"] == ("file", b"changed")
 
 
+def test_much_that_is_sent_is_warned_about(tmp_path: Path) -> None:
+    """The warning names the largest files, once: the store then has them."""
+    top = trees.write(
+        tmp_path / "top", {"data/big.bin": os.urandom(5000), "data/mid": bytes(900), "a.py": "x"}
+    )
+    store = MemoryBlobs()
+    selection = select(LocalDir(str(top)), start=top)
+    assert upload(selection, store, large_bytes=9000).warnings == ()
+    store = MemoryBlobs()
+    (warning,) = upload(selection, store, large_bytes=4000).warnings
+    assert "the largest files are data/big.bin (4.9 KiB), data/mid (900 B), a.py (1 B)" in warning
+    assert warning.endswith("to leave data out, name it in .bastionignore")
+    assert upload(selection, store, large_bytes=4000).warnings == ()
+
+
 def test_many_small_changes_stay_few_packs(tmp_path: Path) -> None:
     """A bundle never depends on hundreds of packs: small old ones are sent again together."""
     top = trees.write(tmp_path / "top", {f"f{i}": str(i) for i in range(80)})

@@ -219,13 +219,14 @@ def test_too_much_names_the_largest(tmp_path: Path) -> None:
     assert "data/big.bin (4.9 KiB), data/mid (900 B)" in caught.value.message
     assert "data/ (5.8 KiB)" in caught.value.message
     assert "more than max_size 4.0 KiB" in caught.value.message
+    assert "--bundler_spec=max_size=2GiB" in caught.value.hint
 
 
 def test_likely_secrets_are_warned_about(tmp_path: Path) -> None:
     """Files named like secrets are selected, and named in one warning."""
     trees.write(tmp_path, {".env": "", "keys/id_rsa": "", "a.py": "", ".env.example": ""})
     (warning,) = select(LocalDir(str(tmp_path)), start=tmp_path).warnings
-    assert warning.endswith(": .env, keys/id_rsa")
+    assert warning.endswith(": .env, keys/id_rsa; to leave them out, name them in .bastionignore")
 
 
 def test_pointers_of_git_lfs_are_warned_about(tmp_path: Path) -> None:
