@@ -37,7 +37,8 @@ VERBS = {
     # sky, dstack, kubectl, xpk, axlearn
     "submit": "launch -- COMMAND",
     "shell": "exec JOB -- bash",
-    **dict.fromkeys(("port_forward", "forward", "tunnel"), "ssh JOB --forward=PORT"),
+    **dict.fromkeys(("port_forward", "port", "forward", "tunnel"), "ssh JOB --forward=PORT"),
+    **dict.fromkeys(("diff", "compare"), "show JOB"),
     "apply": "launch FILE.toml",
     "secret": "help secrets",
     "secrets": "help secrets",

@@ -68,7 +68,8 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     if ours := OF_ALL_JOBS.get(parser.prog.rpartition(" ")[2]):
         hint = f"for one job: bastion {ours} {name}"
     elif getattr(parser, "behind", "") == "COMMAND...":
-        hint = f"give a command after --: {parser.prog} JOB -- {shlex.join(words)}"
+        line = words[0] if len(words) == 1 else shlex.join(words)
+        hint = f"give a command after --: {parser.prog} JOB -- {line}"
     raise UsageError(f"unknown argument {name}", hint=hint)
 
 

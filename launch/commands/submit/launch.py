@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -348,7 +349,14 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
     from launch.submission.foreign import shaping_of
 
     (source, *rest) = args.source
-    if not source.endswith(".toml") or rest or args.command:
+    if source.endswith(".toml") and (behind := [*rest, *(args.command or ())]):
+        line = shlex.join(behind)
+        raise UsageError(
+            f"{source} has its own commands, and takes no words after it, but {line} was given",
+            hint=f"change the command in the file, or omit the file: bastion {args.verb_name} --"
+            f" {line}",
+        )
+    if not source.endswith(".toml"):
         words = " ".join(args.source)
         if source.endswith((".yaml", ".yml")):
             raise UsageError(
