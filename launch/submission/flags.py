@@ -19,12 +19,15 @@ from bastion.spec.secret import Secret, secret_of
 from bastion.spec.where import Where
 from bastion.value import replace
 from launch.errors import UsageError
+from launch.screen.notes import note
 from launch.submission.code import code_of
 from launch.submission.foreign_flags import limit_of, refuse_gpus_of_all_nodes
 from quota.pattern import pattern
 
 _SHORT_SIZE = pattern(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
 """`64G` and `64Gi` are 64 GiB, as in Slurm and Kubernetes."""
+_RANGE = pattern(r"\d+(?:\.\.|-|:)\d+")
+"""`0-9` is a range in `--array`, but one value in `--sweep`."""
 _RUNNERS = pattern(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
 """Words at the start of a command that do not describe the job."""
 
@@ -227,6 +230,10 @@ def _sweep(args: argparse.Namespace) -> Sweep | None:
     grid = {}
     for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, such as lr=0.1,0.01").items():
         grid[name] = [_setting(part) for part in _parts(written)] if written else []
+        if _RANGE.fullmatch(written):
+            note(
+                f"note: {name} has one value, {written}; for 0 to 9: --sweep={name}=$(seq -s, 0 9)"
+            )
     if len(grid) < len(args.sweep):
         raise UsageError("--sweep: a parameter is given twice; give each once, such as lr=0.1,0.01")
     return Sweep(grid=grid, at_once=None if args.array else args.at_once) if grid else None
