@@ -68,6 +68,18 @@ def tell_ended(out: Output, job: JobView) -> None:
     took = span((job.ended_at or out.now) - job.submitted_at)
     rest = after_phrase(state, job.text)
     note(f"{job.id} {out.state(state, state_phrase(state))} after {took}{rest}", is_prose=True)
+    if help_ := remedy(job.text):
+        note(f"hint: {help_}", is_prose=True)
+
+
+def remedy(text: str) -> str:
+    """Return what to do about the reason why a job failed; empty if it is the program's matter."""
+    if "ModuleNotFoundError: No module named" in text:
+        return (
+            "packages come from --python_env=FILE, a lock file in the code such as"
+            " requirements.txt; modules below src/ need --env=PYTHONPATH=src"
+        )
+    return ""
 
 
 class Teller:

@@ -482,6 +482,25 @@ def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> No
     end(bucket.store, "old-0123456789")
     ran = run("cancel", "old")
     assert (ran.code, ran.err) == (0, "nothing to do: the jobs have already ended\n")
+    with bucket.bastion():
+        both = run("cancel", JOB, "old")
+    assert (both.code, both.err) == (0, "already ended: old-0123456789\n")
+    assert [line.split()[0] for line in both.out.splitlines()] == ["JOB", JOB]
+
+
+def test_a_missing_package_comes_with_what_to_do(run: Run, bucket: Bucket) -> None:
+    """The two usual causes are named after a run and by why; other failures have no hint."""
+    text = "exited with code 1: ModuleNotFoundError: No module named 'numpy'"
+    hint = "hint: packages come from --python_env=FILE, a lock file in the code"
+    with bucket.bastion():
+        job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
+        end(bucket.store, job, outcome="failed", code=1, text=text)
+        ran = run("run", "--idempotency_key=k", "--", "true")
+        why = run("why", job)
+    assert (ran.code, ran.err.splitlines()[-1].startswith(hint)) == (1, True)
+    assert (why.code, why.err.splitlines()[0].startswith(hint)) == (0, True)
+    end(bucket.store, "old-0123456789", outcome="failed", code=1)
+    assert "hint:" not in run("why", "old").err
 
 
 def test_machines_and_pools(run: Run, bucket: Bucket) -> None:

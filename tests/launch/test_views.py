@@ -461,3 +461,29 @@ def test_the_logs_of_a_launch_are_those_of_its_jobs(run: Run, bucket: Bucket) ->
         print_log(bucket.store, job, f"{name}s\n".encode())
     lines = run("logs", "steps").out.splitlines()
     assert sorted(lines) == ["test/r0/p0 | tests", "train/r0/p0 | trains"]
+
+
+def test_the_numbers_that_tasks_report_stand_beside_their_parameters(
+    run: Run, bucket: Bucket
+) -> None:
+    """A sweep is compared in one table; with many numbers, only if it is wide."""
+    with bucket.bastion():
+        array = run("launch", "-q", "--sweep=lr=0.1,0.2", "--", "train", "{lr}").out.strip()
+    reports: list[dict[str, float]] = [{"loss": 0.25, "step": 4}, {}]
+    rows = [
+        row(f"{array}.{n}", state="running", launch=array, task=n, attempt=1, report=report)
+        for n, report in enumerate(reports)
+    ]
+    view = {"id": array, "project": "blue", "user": "ada", "state": "running", "phase": "running"}
+    counts = {"waiting": "", "counts": {"running": 2}}
+    publish(bucket.store, "queue", {"jobs": rows, "arrays": [view | counts]})
+    lines = run("show", array, "--tasks").out.splitlines()
+    assert [line.split()[-3:] for line in lines] == [
+        ["lr", "loss", "step"],
+        ["0.1", "0.25", "4"],
+        ["0.2", "-", "-"],
+    ]
+    reports[0] |= {f"n{number}": number for number in range(3)}
+    publish(bucket.store, "queue", {"jobs": rows, "arrays": [view | counts]})
+    assert "loss" not in run("show", array, "--tasks").out
+    assert "loss" in run("show", array, "--tasks", "-o", "wide").out

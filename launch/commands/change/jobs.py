@@ -125,4 +125,6 @@ def _changed(
         out.json({"jobs": list(jobs), "done": what})
     elif jobs:
         out.show("jobs", jobs, columns, name=str)
+        if ended := getattr(jobs, "ended", {}):
+            note(f"already ended: {', '.join(ended)}")
     return exits.OK

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -12,6 +13,7 @@ from launch.commands.look.code import show_code
 from launch.commands.look.use_text import size, used_text
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
+from launch.screen.followed import remedy
 from launch.screen.job_spec import spec_fields, stored
 from launch.screen.job_table import GONE, asks_of, id_of, parameters_of, why_of
 from launch.screen.notes import note
@@ -29,6 +31,10 @@ from launch.session import Session
 if TYPE_CHECKING:
     from bastion.client import JobView, Why
     from bastion.spec import Job, Launch
+
+
+_FEW_NUMBERS = 4
+"""Most reported numbers that a table of tasks shows unless it is wide."""
 
 
 def register(verbs: Verbs) -> None:
@@ -162,6 +168,7 @@ def show_tasks(session: Session) -> int:
         Column(title="CODE", text=lambda task: "" if task.code is None else str(task.code)),
         Column(title="MACHINES", text=lambda task: ",".join(task.machines)),
         *(_parameter(name) for name in tasks[0].parameters),
+        *_reports(tasks),
     ]
     out.show("jobs", tasks, columns, name=id_of)
     if sum(task.has_ended for task in tasks) > MAX_RECORDS and not session.is_quiet:
@@ -182,6 +189,19 @@ def _start(of: JobView | Why, session: Session) -> str:
 
 def _parameter(name: str) -> Column[JobView]:
     return Column(title=name, text=lambda task: str(task.parameters[name]))
+
+
+def _reports(tasks: Sequence[JobView]) -> list[Column[JobView]]:
+    """Return a column for each number that tasks reported; more than a few need `-o wide`."""
+    names = sorted({name for task in tasks for name in task.report})
+    is_much = len(names) > _FEW_NUMBERS
+    return [Column(title=name, text=partial(_number, name), wide=is_much) for name in names]
+
+
+def _number(name: str, task: JobView) -> str:
+    from bastion.spec.values.quantity import text_of_number
+
+    return text_of_number(task.report[name]) if name in task.report else ""
 
 
 def show_why(args: argparse.Namespace) -> int:
@@ -223,5 +243,7 @@ def _tell_why(session: Session, why: Why) -> None:
     if start := _start(why, session):
         lines.append(f"expected start: {start}")
     write_lines([part for line in lines for part in out.prose(line)])
+    if help_ := remedy(why.text):
+        note(f"hint: {help_}", is_prose=True)
     if why.state in ENDED:
         note(f"it ended {out.time(why.as_of)}; how long it waited: bastion events {why.job}")
