@@ -27,7 +27,7 @@ from bastion.scheduler.phases.reservations.lending import (
 from bastion.scheduler.phases.reservations.starts import borrowing, lower_starting
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
-from bastion.scheduler.preemption.victims import Allows, Found, find, is_legal
+from bastion.scheduler.preemption.victims import Found, find, is_legal
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
@@ -40,14 +40,9 @@ def may_be_within(
     draft: Draft, project: str, shape: Shape, *, own: bool = False, later: bool = False
 ) -> bool:
     """
-    Whether it may be within a share; the charge of whole machines is known when they are found.
+    Whether a gang of `shape` may be within a share, or if `own` within that of `project`.
 
-    Args:
-        draft: Unchanged when this returns.
-        project: That of the gang.
-        shape: What the gang asks for.
-        own: Whether only the share of the project counts.
-        later: As in `outranked`.
+    The charge of whole machines is known only when they are found. `later` as in `outranked`.
     """
     if shape.takes_whole and not shape.asked:
         return True
@@ -59,36 +54,6 @@ def may_be_within(
         return False
     with discounted(draft, lower):
         return draft.shares.is_within(project, shape.asked, own=own)
-
-
-def within_share_after(
-    draft: Draft,
-    project: str,
-    shape: Shape,
-    going: Sequence[Running] = (),
-    others: Collection[str] = (),
-) -> Allows:
-    """
-    Return a test whether a charge is within a share of `project`; victims make no room in it.
-
-    Victims, and those that are `going`, make room in the groups that contain the project. The
-    charge must be within the share on which it meets the project of a victim, or one of the
-    `others`.
-    """
-    shares, own = draft.shares, not shape.borrows
-
-    def allows(units: Amounts, victims: Sequence[Running]) -> bool:
-        if not shares.is_within(project, units, own=own):
-            return False
-        if not shares.is_nested:
-            return True
-        departing = draft.departing(firm=True)
-        gone = [running for running in (*going, *victims) if running not in departing]
-        with shares.without(gone, standing=departing.sums):
-            met = {*others, *(running.project for running in victims)}
-            return shares.may_reclaim(project, units, met)
-
-    return allows
 
 
 def found_within_share(
@@ -103,6 +68,9 @@ def found_within_share(
     """
     Return where the head of `line` may start within a share, and for which victims.
 
+    Victims make no room in the share of its project. Victims, and gangs that are `going`, make room
+    in the groups around it.
+
     Args:
         draft: Unchanged when this returns.
         line: Whose head is to start.
@@ -111,13 +79,23 @@ def found_within_share(
         staying: Departing gangs that will not be gone.
         others: Projects that lose something to it, beside those of its victims.
     """
-    gang, shape = line.head, line.shape
+    gang, shape, project, shares = line.head, line.shape, line.project, draft.shares
     legal = (each for each in legal_victims(draft, gang, shape) if each not in without)
-    allows = within_share_after(draft, line.project, shape, going, others)
-    gone = set(going)
+    also_gone = set(going)
+
+    def allows(units: Amounts, victims: Sequence[Running]) -> bool:
+        if not shares.is_within(project, units, own=not shape.borrows):
+            return False
+        if not shares.is_nested:
+            return True
+        departing = draft.departing(firm=True)
+        gone = [running for running in (*going, *victims) if running not in departing]
+        with shares.without(gone, standing=departing.sums):
+            met = {*others, *(running.project for running in victims)}
+            return shares.may_reclaim(project, units, met)
 
     def may_stop(running: Running) -> bool:
-        return running in gone or is_legal(draft, running, gang, shape, within_share=True)
+        return running in also_gone or is_legal(draft, running, gang, shape, within_share=True)
 
     return find(
         draft,
@@ -172,7 +150,7 @@ def would_be_taken(
     draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "", nested: bool = False
 ) -> bool:
     """
-    Whether another project's gang, within its share, would start once `going` are gone.
+    Whether another project's gang, within its share, would start once `going` stop for `gang`.
 
     Args:
         draft: Unchanged when this returns.
@@ -258,8 +236,7 @@ def _found_beside(
     weak = [each for each in weak if each.gang is not gang]
     weak += outranked(draft, line.project, line.shape.priority, later=True)
     weak = [each for each in weak if each.hold is not None]  # the others are already lent
-    kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
-    with lent(draft, weak, kept):
+    with lent(draft, weak, [*draft.reservations.drained_before(line), *ahead]):
         return found_within_share(draft, line, without={*going}, going=going, others=losers)
 
 
@@ -269,12 +246,7 @@ def goes_to_a_sibling(
     """
     Whether a gang nearer to its own share takes what `going` leave on the share of a group.
 
-    Args:
-        draft: Unchanged when this returns.
-        line: Of the gang for which they would be stopped.
-        going: The gangs that would be stopped.
-        units: What the gang would be charged.
-        nested: As in `would_be_taken`.
+    They would be stopped for the head of `line`, charged `units`. `nested` as in `would_be_taken`.
     """
     shares = draft.shares
     if not shares.is_nested or shares.is_own(line.project, units):

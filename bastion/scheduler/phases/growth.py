@@ -22,10 +22,11 @@ from bastion.scheduler.effort import Effort, beside_searches
 from bastion.scheduler.placement.blocks import block_of, same_of
 from bastion.scheduler.placement.hold import machines_of
 from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.stop_times import stop_now
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Resized
-from bastion.scheduler.state.decisions import Admitted, PlannedStop
+from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
@@ -95,12 +96,7 @@ def grow(draft: Draft) -> None:
             continue
         has, more = len(running.places), _room(draft, running, effort)
         if more >= LEAST_GAIN * has:
-            draft.victims[running.name] = PlannedStop(
-                by="",
-                stop_at=draft.now,
-                end_at=draft.now + running.grace_s,
-                reason=Resized(replicas=has, fits=has + more),
-            )
+            stop_now(draft, running, Resized(replicas=has, fits=has + more))
     draft.capacity.undo()
 
 
@@ -152,19 +148,15 @@ def _one_more(
     draft: Draft, gang: Gang, beside: Placement, new: frozenset[str] | None
 ) -> Placed | None:
     """
-    Take devices for one more replica, or take nothing and return None.
+    Take devices for one more replica `beside` others, or take nothing and return None.
 
-    Args:
-        draft: Taken from.
-        gang: A job that may grow.
-        beside: Where its other replicas are: what keeps them in one block keeps this one there too.
-        new: The new machines that it may use; None for any.
+    It uses only `new` machines, or any if that is None; and the same block if they must share one.
     """
     shape = draft.shapes.one_more(gang)
+    if draft.is_too_full(shape, guaranteed=False):
+        return None
     draft.capacity.begin()
-    placed = None
-    if not draft.is_too_full(shape, guaranteed=False):
-        placed = _placed_beside(draft, shape, beside)
+    placed = _placed_beside(draft, shape, beside)
     if (
         placed is not None
         and _may_have(draft, gang, shape, placed.total)

@@ -34,7 +34,6 @@ from bastion.scheduler.phases.reservations.reserving import drop, give_up, spare
 from bastion.scheduler.phases.reservations.starts import waits_for_its_rest
 from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
-from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
@@ -79,9 +78,7 @@ def look_again(draft: Draft, *, own: bool = False) -> None:
     """
     Search for victims again for gangs that found none, as long as one more gang is helped.
 
-    Args:
-        draft: Changed since its waiting gangs were last considered.
-        own: Whether only the share of the project counts.
+    With `own`, only the share of a gang's project counts.
     """
     is_better = True
     while is_better and (draft.search.hopeless or draft.search.loosened):
@@ -239,41 +236,23 @@ def _with_own_plan_open(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()
 
 
 def _within_share(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
-    gang, shape = line.head, line.shape
-    project = gang[0].project
+    shape, project = line.shape, line.project
     if _start(draft, line):
         return True
     was_hopeless = line.key in draft.search.hopeless
     lower = outranked(draft, project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and stands_within(draft, r)]
     weak = [*breakable_by(draft, project, shape.asked, ahead), *lower]
-    kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
+    kept = [*draft.reservations.drained_before(line), *ahead]
     with lent(draft, weak, kept):
-        done = bool(weak) and _start(draft, line)
-        if not done and not gang[0].fail_when_busy:
-            done = _promise(draft, line, weak)
-    if done:
-        _give_up_broken(draft, weak, within)
-    elif not (was_hopeless or gang[0].fail_when_busy):
-        return _break_further(draft, line, ahead, weak, within)
-    return done
-
-
-def _break_further(
-    draft: Draft,
-    line: Line,
-    ahead: Sequence[Reserved],
-    weak: Sequence[Reserved],
-    within: Sequence[Reserved],
-) -> bool:
-    """Promise the head of `line` breakable capacity after victims in its own group are gone."""
-    broken = [each for each in breakable(draft, line) if each not in weak]
-    if not broken:
-        return False
-    draft.search.hopeless.discard(line.key)
-    weak = [*broken, *weak]
-    with lent(draft, weak, [*draft.reservations.drained_before(line), *ahead]):
-        done = _promise(draft, line, weak, broken)
+        done = (bool(weak) and _start(draft, line)) or _promise(draft, line, weak)
+    if not (done or was_hopeless or line.fail_when_busy):
+        broken = [each for each in breakable(draft, line) if each not in weak]
+        if broken:
+            draft.search.hopeless.discard(line.key)
+            weak = [*broken, *weak]
+            with lent(draft, weak, kept):
+                done = _promise(draft, line, weak, broken)
     if done:
         _give_up_broken(draft, weak, within)
     return done
@@ -295,7 +274,7 @@ def _promise(
 ) -> bool:
     """Promise the head of `line` a start; it may break `weak` ones, which spares their victims."""
     gang, shape = line.head, line.shape
-    if line.key in draft.search.hopeless:
+    if line.fail_when_busy or line.key in draft.search.hopeless:
         return False
     if not draft.search.may_search(gang):
         return False
@@ -304,7 +283,7 @@ def _promise(
         return False
     spared, others = _spared(draft, line, weak, broken)
     found = _search(draft, line, spared, others)
-    if found is None or _rather_borrows(draft, gang[0].project, shape, found):
+    if found is None or _rather_borrows(draft, line, found):
         draft.search.hopeless.add(line.key)
         return False
     found = earlier_of(draft, found, draft.plans.get(gang[0].id))
@@ -342,15 +321,14 @@ def _search(
     return None
 
 
-def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
+def _rather_borrows(draft: Draft, line: Line, found: Found) -> bool:
     """
     Whether the victims `found` need not stop: whole machines are free, though beyond its share.
 
     Phase 5 lets it start there; if another gang was faster, it is considered once more after that.
     """
-    if not (shape.takes_whole and found.victims and draft.may_break_promises):
+    if not (line.shape.takes_whole and found.victims and draft.may_break_promises):
         return False
-    if not could_borrow(draft, project, shape):
-        return False
-    draft.search.is_deferred = True
-    return True
+    borrows = could_borrow(draft, line.project, line.shape)
+    draft.search.is_deferred |= borrows
+    return borrows

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bastion.scheduler.preemption.stop_times import stop_now
 from bastion.scheduler.reasons.reason import Vacated
-from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 from quota.maintenance import Window
@@ -22,13 +22,8 @@ def vacate(draft: Draft) -> None:
     """Name the gangs that run into a window and must be stopped now; runs last in a cycle."""
     for name, at, window in stops(draft):
         if at <= draft.now:
-            running = draft.running[name]
-            draft.victims[name] = PlannedStop(
-                by="",
-                stop_at=draft.now,
-                end_at=draft.now + running.grace_s,
-                reason=Vacated(window=str(window), at=window.starts_at),
-            )
+            reason = Vacated(window=str(window), at=window.starts_at)
+            stop_now(draft, draft.running[name], reason)
 
 
 def stops(draft: Draft) -> Iterator[tuple[str, float, Window]]:

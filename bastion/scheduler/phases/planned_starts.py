@@ -21,7 +21,7 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), with one reserva
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from bastion.scheduler.phases.entitlement import would_be_taken
@@ -119,9 +119,9 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
 def _timed(draft: Draft, drain: Reserved) -> Reserved:
     """Return a drain with its start time, if all that it waits for ends at a known time."""
     until = max(map(draft.ends_at, drain.waits), default=math.inf)
-    plan = Reserved(gang=drain.gang, at=drain.at, until=until, is_promise=False, rank=drain.rank)
-    if plan.drains:
+    if math.isinf(until):
         return drain
+    plan = Reserved(gang=drain.gang, at=drain.at, until=until, is_promise=False, rank=drain.rank)
     with counted(draft, [each for each in draft.plans.values() if not each.holds_quota]):
         waits = _waits(draft, plan)
     if waits is None:
@@ -154,9 +154,9 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
             return
         if reservations.kept_for(line.head) or line.head[0].id in draft.search.no_start:
             continue
-        pools = set(_pools(draft, line.shape))
+        pools = _pools(draft, line.shape)
         ahead, drained = reservations.ahead_of(line), reservations.drained_before(line)
-        if any(pools <= set(_pools(draft, plan.shape)) for plan in (*ahead, *drained)):
+        if any(pools <= _pools(draft, plan.shape) for plan in (*ahead, *drained)):
             continue
         searches += 1
         claims = claims or Claims(draft)
@@ -168,7 +168,7 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
     """Plan for the head of `line`; reservations of later gangs of its project give way."""
 
     def is_later(plan: Reserved) -> bool:
-        return plan.rank > line.first.rank and bool(pools & set(_pools(draft, plan.shape)))
+        return plan.rank > line.first.rank and not pools.isdisjoint(_pools(draft, plan.shape))
 
     later = list(filter(is_later, draft.reservations.planned_for(line.project)))
     with lent(draft, later):
@@ -217,20 +217,18 @@ def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:
     if _renew_drains(draft):
         start_blocked()
         count_plans(draft)
-    claims = None
-    while draft.plans:
-        claims = Claims(draft)
-        if not _give_up_void(draft, claims):
-            break
+    while _give_up_void(draft):
         start_blocked()
         count_plans(draft)
-    _plan_oldest(draft, claims)
+    _plan_oldest(draft)
     draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
-def _give_up_void(draft: Draft, claims: Claims) -> bool:
-    """Give up the plans that do not hold beside `claims`; return whether there were any."""
-    before = len(draft.plans)
+def _give_up_void(draft: Draft) -> bool:
+    """Give up the plans that no longer hold; return whether there were any."""
+    if not draft.plans:
+        return False
+    claims, before = Claims(draft), len(draft.plans)
     for plan in list(draft.plans.values()):
         line = _line_with(draft, plan)
         if line is not None and not (claims.leave_room(line) and is_covered(draft, plan)):
@@ -238,19 +236,17 @@ def _give_up_void(draft: Draft, claims: Claims) -> bool:
     return len(draft.plans) < before
 
 
-def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
-    """Start the oldest of each pool without a plan, or plan for it; `claims`, if already known."""
-    if claims is not None and claims.version != draft.shares.version:
-        claims = None
+def _plan_oldest(draft: Draft) -> None:
+    """Start the oldest of each pool without a plan, or plan for it."""
+    claims: Claims | None = None
     reservations = draft.reservations
     kept = (*draft.plans.values(), *reservations.drained())
-    planned_pools = {each for plan in kept for each in _places(draft, plan)}
+    planned_pools = {each for plan in kept for each in _places(draft, plan.project, plan.shape)}
     searches = 0
     for line in aged(draft):
-        owner = line.project if fits_share(draft, line.project, line.shape) else ""
-        pools = {(owner, name) for name in _pools(draft, line.shape)}
         if line.is_over or reservations.kept_for(line.head) or not may_borrow_beside(draft, line):
             continue
+        pools = _places(draft, line.project, line.shape)
         if pools <= planned_pools or line.head[0].id in draft.search.no_start:
             continue
         claims = claims or Claims(draft)
@@ -263,7 +259,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
         if searches == SEARCHES:
             break
         if claims.version != draft.shares.version:
-            claims = claims.renewed()
+            claims = Claims(draft)
             if not claims.leave_room(line):
                 continue
         searches += 1
@@ -277,11 +273,10 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
             _commit(draft, plan)
 
 
-def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
-    """Return the pools of a planned start, each with its project if its share holds it."""
-    project = plan.project
-    owner = project if fits_share(draft, project, plan.shape) else ""
-    return [(owner, name) for name in _pools(draft, plan.shape)]
+def _places(draft: Draft, project: str, shape: Shape) -> set[tuple[str, str]]:
+    """Return the pools where it could lie, each with its project if its share holds it."""
+    owner = project if fits_share(draft, project, shape) else ""
+    return {(owner, name) for name in _pools(draft, shape)}
 
 
 def _goes_behind(draft: Draft, line: Line) -> bool:
@@ -373,13 +368,13 @@ def _line_with(draft: Draft, plan: Reserved) -> Line | None:
     return next((line for line in lines if line.has(plan.gang)), None)
 
 
-def _pools(draft: Draft, shape: Shape) -> list[str]:
+def _pools(draft: Draft, shape: Shape) -> set[str]:
     """Return the pools where any part of it could lie."""
-    names = set()
+    names = set[str]()
     for part in shape.parts:
         for shelves in draft.capacity.scope(part.where).tiers:
             names |= {s.name for s in shelves if (s.hosts > 1) == (part.hosts > 1)}
-    return sorted(names)
+    return names
 
 
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
@@ -432,16 +427,10 @@ def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:
     return is_gone
 
 
-def _is_in_vain(draft: Draft, plan: Reserved, rotated: Sequence[Running]) -> bool:
-    with lent(draft, [plan]):
-        return would_be_taken(draft, plan.gang, rotated)
-
-
-def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
-    """Whether it would continue beyond the start of `plan` unless rotated, and may be rotated."""
-    if draft.ends_at(running) <= plan.until:
-        return False
-    return gone_at(draft, running, plan.shape, plan.project) <= plan.until
+def _rotated(draft: Draft, plan: Reserved) -> list[Running]:
+    """Return what would continue beyond the start of `plan` unless rotated, and may be rotated."""
+    late = [running for running in plan.waits if draft.ends_at(running) > plan.until]
+    return [r for r in late if gone_at(draft, r, plan.shape, plan.project) <= plan.until]
 
 
 def _commit(draft: Draft, plan: Reserved) -> None:
@@ -452,8 +441,12 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     """
     plan.holds_quota = True
     count(draft, plan)
-    rotated = [running for running in plan.waits if _is_rotated(draft, running, plan)]
-    if rotated and _is_in_vain(draft, plan, rotated):
+    rotated = _rotated(draft, plan)
+    if not rotated:
+        return
+    with lent(draft, [plan]):
+        is_in_vain = would_be_taken(draft, plan.gang, rotated)
+    if is_in_vain:
         draft.search.no_start.add(plan.name)
         give_up(draft, plan)
         return

@@ -22,6 +22,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from operator import attrgetter
 
 from bastion.scheduler.phases.entitlement import is_in_vain
@@ -35,11 +36,11 @@ from bastion.scheduler.phases.reservations.awaited import (
 from bastion.scheduler.phases.reservations.breakable import stands_within
 from bastion.scheduler.phases.reservations.fulfilment import located_again, sharing, start_reserved
 from bastion.scheduler.phases.reservations.lending import discounted, lent, set_apart
-from bastion.scheduler.phases.reservations.new_promise import stop_of
+from bastion.scheduler.phases.reservations.new_promise import name_victim
 from bastion.scheduler.phases.reservations.reserving import give_up, reserve
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.preemption.stop_times import spare_until, stop_at, stop_by
+from bastion.scheduler.preemption.stop_times import spare_until, stop_by
 from bastion.scheduler.preemption.victims import is_legal
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
@@ -73,12 +74,9 @@ def fulfil(draft: Draft) -> None:
     Skip gangs that a waiting gang of higher priority would immediately preempt: that one goes
     first.
     """
-    foremost: dict[str, float] = {}
+    foremost = cache(partial(_foremost, draft))
     for reserved in _standing(draft):
-        project = reserved.project
-        if project not in foremost:
-            foremost[project] = _foremost(draft, project)
-        is_outranked = foremost[project] < reserved.shape.priority
+        is_outranked = foremost(reserved.project) < reserved.shape.priority
         if not is_outranked and stands_within(draft, reserved, own=True):
             _start_promised(draft, reserved, guaranteed=True)
 
@@ -124,19 +122,18 @@ def _foremost(draft: Draft, project: str) -> float:
 
 
 def _keep_or_give_up(draft: Draft, reserved: Reserved) -> bool:
-    is_kept = _is_kept(draft, reserved)
-    if not is_kept:
+    holds = _holds(draft, reserved)
+    if not holds:
         give_up(draft, reserved)
-    return is_kept
+    return holds
 
 
-def _is_kept(draft: Draft, reserved: Reserved) -> bool:
+def _holds(draft: Draft, reserved: Reserved) -> bool:
+    """Whether it still gets its devices and its room in the quota by its deadline."""
     if not is_covered(draft, reserved):
         return False
-    if not all(
-        draft.is_departing(running) or running.frees_at <= reserved.until
-        for running in reserved.waits
-    ):
+    late = (running for running in reserved.waits if running.frees_at > reserved.until)
+    if not all(map(draft.is_departing, late)):
         return False
     if draft.promises[reserved.name].within_share:
         return not draft.shares.is_nested or is_still_within(draft, reserved)
@@ -220,13 +217,9 @@ def _name_victims(
     own = []
     for victim in victims:
         known = draft.victims.get(victim.name)
-        if known is not None and (known.is_firm or not promise.within_share):
-            continue
-        own.append(victim)
-        stop = stop_at(draft, victim)  # its grace period begins with the notice
-        draft.victims[victim.name] = stop_of(
-            draft, victim, gang, shape, stop, is_firm=promise.within_share
-        )
+        if known is None or (promise.within_share and not known.is_firm):
+            own.append(victim)
+            name_victim(draft, victim, gang, shape, is_firm=promise.within_share)
     return own
 
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from bastion.job import Phase
 from bastion.scheduler.effort import Effort, beside_searches
 from bastion.scheduler.preemption.harm import first_to_yield
+from bastion.scheduler.preemption.stop_times import stop_now
 from bastion.scheduler.preemption.victims import yields_to
 from bastion.scheduler.reasons.reason import Shrunk
-from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.release import Release
 from bastion.scheduler.state.holders.running import Running
@@ -80,11 +80,7 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
     by = found[0].gang[0].id
     for running in chosen:
         has, least = len(running.places), running.shape.replicas
-        end = draft.now + running.grace_s
-        reason = Shrunk(by=by, replicas=has, least=least, user=running.user)
-        draft.victims[running.name] = PlannedStop(
-            by=by, stop_at=draft.now, end_at=end, reason=reason
-        )
+        stop_now(draft, running, Shrunk(by=by, replicas=has, least=least, user=running.user), by=by)
 
 
 def _let_in(

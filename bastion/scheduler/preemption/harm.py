@@ -8,8 +8,8 @@ This module must not know which victims are legal.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from heapq import merge
 
 from bastion.scheduler.state.draft import Draft
@@ -48,28 +48,15 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
     """
     Return those of `project` that nothing stops yet, or that may be spared, in order.
 
-    The result is the same object until one is added or removed.
+    The result is the same object until a victim of the project is named or spared.
     """
     search = draft.search
-
-    def harm(running: Running) -> Harm:
-        return least_lost(draft, running)
-
     for name in draft.victims.changed[search.victims_seen :]:
-        running = draft.running[name]
-        ordered = search.borrowers.get(running.project)
-        if ordered is None or not running.is_borrowed or running.is_leaving:
-            continue
-        at = bisect_left(ordered, harm(running), key=harm)
-        is_in = at < len(ordered) and ordered[at] is running
-        if draft.is_departing(running, firm=True):
-            search.borrowers[running.project] = [*ordered[:at], *ordered[at + is_in :]]
-        elif not is_in:
-            search.borrowers[running.project] = [*ordered[:at], running, *ordered[at:]]
+        search.borrowers.pop(draft.running[name].project, None)
     search.victims_seen = len(draft.victims.changed)
     if project not in search.borrowers:
         found = (r for r in draft.borrowers[project] if not draft.is_departing(r, firm=True))
-        search.borrowers[project] = sorted(found, key=harm)
+        search.borrowers[project] = sorted(found, key=partial(least_lost, draft))
     return search.borrowers[project]
 
 
@@ -104,22 +91,14 @@ def in_project(
     firm: bool,
 ) -> Iterator[Running]:
     """
-    Return what of `project` may be stopped, and the `new` gangs that start now, in order.
+    Return gangs of `project` that `allows` to be stopped, with `new` ones that start now, in order.
 
-    Args:
-        draft: Not changed while this is iterated.
-        project: Whose gangs.
-        new: Those of it that start in this cycle.
-        allows: Whether one of these may be stopped.
-        firm: As in `Draft.departing`.
+    The draft must not change meanwhile. `firm` as in `Draft.departing`.
     """
+    order = partial(first_to_yield, draft)
     ordered = draft.search.by_priority.get(project)
     if ordered is None:
         found = draft.occupancy.by_project.get(project, ())
-        ordered = sorted(found, key=lambda running: first_to_yield(draft, running))
-        draft.search.by_priority[project] = ordered
+        ordered = draft.search.by_priority[project] = sorted(found, key=order)
     near = (r for r in ordered if allows(r) and not draft.is_departing(r, firm=firm))
-    if not new:
-        return near
-    more = sorted(filter(allows, new), key=lambda running: first_to_yield(draft, running))
-    return merge(near, more, key=lambda running: first_to_yield(draft, running))
+    return merge(near, sorted(filter(allows, new), key=order), key=order) if new else near

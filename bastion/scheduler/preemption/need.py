@@ -165,15 +165,11 @@ class MachineBounds:
         room = self.draft.capacity.by_name.get(machine)
         if room is None or room.shelf.hosts > 1 or not self.need.scope.has(room):
             return -1, 0
-        return room.ordinal, self._most_on(room)
-
-    def _most_on(self, room: Room) -> int:
         resource, units = self.need.part.leading
-        free, name = room.masks.get(resource, 0), room.name
-        victims, may_stop = self.draft.victims, self.may_stop
-        for running in (*self.draft.on(name), *self._new.get(name, ())):
+        free, victims, may_stop = room.masks.get(resource, 0), self.draft.victims, self.may_stop
+        for running in (*self.draft.on(machine), *self._new.get(machine, ())):
             # Inlined `Draft.is_departing`, which would be called thousands of times.
             if running.is_leaving or running.name in victims or may_stop(running):
                 wanted = running.footprint
-                free |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)
-        return room.freed(resource, free).bit_count() // units
+                free |= -1 if machine in wanted.whole else wanted.masks[machine].get(resource, 0)
+        return room.ordinal, room.freed(resource, free).bit_count() // units

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from bastion.scheduler.reasons.reason import PreemptReason
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 
@@ -20,6 +22,12 @@ def stop_at(draft: Draft, running: Running) -> float:
     if not (running.is_borrowed or running.is_grown):
         return draft.now
     return max(draft.now, running.started_at + draft.options.min_runtime_s)
+
+
+def stop_now(draft: Draft, running: Running, reason: PreemptReason, *, by: str = "") -> None:
+    """Name a victim that stops in this cycle."""
+    end = draft.now + running.grace_s
+    draft.victims[running.name] = PlannedStop(by=by, stop_at=draft.now, end_at=end, reason=reason)
 
 
 def spare_until(draft: Draft, victims: Iterable[Running], until: float) -> None:

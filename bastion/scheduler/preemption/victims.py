@@ -284,21 +284,17 @@ class _Search:
             self._leave_with(running)
             self.released.append(self.need.release(running))
             return True
-        going = self.pending.let_go(running)
+        number, going = self.pending.number, self.pending.let_go(running)
         self._pass_over()
         for each in going:
             self._leave_with(each)
-            insort(self.released, self.need.release(each), key=self._number)
+            insort(self.released, self.need.release(each), key=lambda r: number(r.running))
         return bool(going)
 
     def _pass_over(self) -> None:
         self._passed_over += 1
         if self._passed_over % GANGS_PASSED_A_STEP == 0:
             self.draft.search.effort.spend()
-
-    def _number(self, release: Release) -> int:
-        assert self.pending is not None
-        return self.pending.number(release.running)
 
     def _leave_with(self, running: Running) -> None:
         """First release gangs that leave the machines of `running` anyway."""
@@ -366,19 +362,11 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
             return True
     if not policy.follows_order or not (is_own or running.is_borrowed):
         return False
-    if not _has_had_its_turn(draft, running):
+    # Without turns, jobs that alternate, such as under `las`, would stop each other at every event.
+    has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
+    if not (has_run or running.name in draft.starting):
         return False
     return draft.rank(tuple(running.jobs)) > draft.rank(gang)
-
-
-def _has_had_its_turn(draft: Draft, running: Running) -> bool:
-    """
-    Whether it has run for its minimum time, or has not started.
-
-    Otherwise jobs that take turns, such as under `las`, would stop each other at every event.
-    """
-    has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
-    return has_run or running.name in draft.starting
 
 
 def is_legal(

@@ -7,5 +7,5 @@ start without any, the oldest first (`aged`), beside what projects keep of their
 permanently, or gives them up, and `fulfilment` starts its gang. `lending` opens or closes them
 temporarily, for a question. `breakable` is what a gang within a share may break, `backfill` starts
 gangs beside what is closed for later. `starts` are those of this cycle, as the next one will see
-them, and `revocation` takes one back.
+them, until one is taken back.
 """

@@ -32,11 +32,8 @@ def aged(draft: Draft) -> Iterator[Line]:
 
 def aged_on_shares(draft: Draft) -> Iterator[Line]:
     """Yield lines that the share of their project holds, in the order of the projects."""
-    fitting: dict[tuple[str, int], bool] = {}
     for line in _merged(draft, draft.lines, lambda backlog: backlog.lines, place_of):
-        if line.key not in fitting:
-            fitting[line.key] = fits_share(draft, line.project, line.shape)
-        if fitting[line.key]:
+        if fits_share(draft, line.project, line.shape):
             yield line
 
 
@@ -49,24 +46,21 @@ def _merged(
     """
     Yield the aged among `lines` without a planned start, by the `place` of their heads.
 
-    Args:
-        draft: Of the cycle.
-        lines: By project.
-        kept: The lines of a project in that order, as they were at the beginning of the cycle.
-        place: The sort key; the lowest goes first.
+    `kept` returns the lines of a project in that order, as they were when the cycle began.
     """
-    now, after_s = draft.now, draft.options.plan_after_s
-    touched = moved(draft)
+    after_s, touched = draft.options.plan_after_s, moved(draft)
 
     def sorted_by(some: Sequence[Line]) -> Iterator[tuple[Any, Line]]:
         for line in some:
-            if _is_aged(line, now, after_s) and line.head[0].id not in draft.plans:
-                yield place(line.gangs[line.at]), line
+            if line.is_over or line.fail_when_busy or line.first.queued_at + after_s > draft.now:
+                continue
+            if line.head[0].id not in draft.plans:
+                yield place(line.first), line
 
     changed, streams = [], []
     for project, found in lines.items():
         backlog = draft.backlogs[project]
-        if backlog.oldest + after_s > now:
+        if backlog.oldest + after_s > draft.now:
             continue
         whole = kept(backlog)
         if project in touched:
@@ -76,9 +70,3 @@ def _merged(
     streams.append(iter(sorted(sorted_by(changed), key=itemgetter(0))))
     for _, line in merge(*streams, key=itemgetter(0)):
         yield line
-
-
-def _is_aged(line: Line, now: float, after_s: float) -> bool:
-    return (
-        not (line.is_over or line.fail_when_busy) and line.gangs[line.at].queued_at + after_s <= now
-    )

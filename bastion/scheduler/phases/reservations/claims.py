@@ -27,31 +27,19 @@ class Claims:
         self.version = draft.shares.version
         if waits is None:
             waits = _waits(draft)
-        self._waits = waits
-        """What each project waits for within its share."""
         wanted = {}
-        self._own: dict[str, Amounts] = {}
+        self.own: dict[str, Amounts] = {}
+        """What each project and group claims."""
         for name in draft.shares.names():
             owner = draft.shares.project(name)
             wanted[name] = draft.shares.held(name) + waits.get(name, NOTHING)
-            self._own[name] = (wanted[name] & owner.nominal) | owner.kept
+            self.own[name] = (wanted[name] & owner.nominal) | owner.kept
         self._add_groups(wanted)
         groups_of = draft.snapshot.quota.groups_of
-        self._all = Amounts.sum(
-            self._own[name] for name in sorted(self._own) if not groups_of(name)
-        )
+        self._all = Amounts.sum(self.own[name] for name in sorted(self.own) if not groups_of(name))
         self._others: dict[str, Amounts] = {}
         self._claiming: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Types -> the projects that claim any of them, most first."""
-
-    @property
-    def own(self) -> Mapping[str, Amounts]:
-        """What each project and group claims."""
-        return self._own
-
-    def renewed(self) -> Claims:
-        """Return the current claims, given the same waiting gangs and no new promise."""
-        return Claims(self.draft, self._waits)
 
     def _add_groups(self, wanted: dict[str, Amounts]) -> None:
         """Add the claims of every group: those of its members, and more up to its own share."""
@@ -59,33 +47,30 @@ class Claims:
         for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
             group = quota.groups[name]
             wanted[name] = Amounts.sum(wanted.get(each, NOTHING) for each in group.members)
-            own = Amounts.sum(self._own.get(each, NOTHING) for each in group.members)
-            self._own[name] = own | (wanted[name] & group.nominal) | group.kept
+            own = Amounts.sum(self.own.get(each, NOTHING) for each in group.members)
+            self.own[name] = own | (wanted[name] & group.nominal) | group.kept
 
     def of_others(self, project: str) -> Amounts:
         """Return the claims of all projects except `project`, and of the groups it is not in."""
         known = self._others.get(project)
         if known is None:
-            quota = self.draft.snapshot.quota
-            inside = project
-            claims = NOTHING
-            for group in quota.groups_of(project):
+            inside, claims = project, NOTHING
+            for group in self.draft.snapshot.quota.groups_of(project):
                 claims += self._beside(inside, group)
                 inside = group.name
-            known = self._others[project] = claims + self._all - self._own.get(inside, NOTHING)
+            known = self._others[project] = claims + self._all - self.own.get(inside, NOTHING)
         return known
 
     def _beside(self, name: str, group: Group) -> Amounts:
         """Return the claims of the members of `group` except `name`."""
-        others = (each for each in group.members if each != name)
-        return Amounts.sum(self._own.get(each, NOTHING) for each in others)
+        return Amounts.sum(self.own.get(e, NOTHING) for e in group.members if e != name)
 
     def lenders(self, project: str, asked: Amounts) -> tuple[str, ...]:
         """Return the projects, except `project`, that claim any types in `asked`, most first."""
         types = asked.types()
         claiming = self._claiming.get(types)
         if claiming is None:
-            claims = {name: own.only(types) for name, own in self._own.items()}
+            claims = {name: own.only(types) for name, own in self.own.items()}
             share_of = self.shares.dominant_share
             shares = {name: share_of(units) for name, units in claims.items() if units}
             claiming = tuple(sorted(shares, key=lambda name: (-shares[name], name)))

@@ -257,7 +257,7 @@ def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
     """Return when borrowers among `gone` ended that are stopped after those of `project` ended."""
     own = max((draft.ends_at(r) for r in gone if r.project == project), default=draft.now)
     others = [r.grace_s for r in gone if is_reclaimable(draft, r, project)]
-    return own + max((each for each in others), default=0.0)
+    return own + max(others, default=0.0)
 
 
 def gone_at(

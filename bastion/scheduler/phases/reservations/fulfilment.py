@@ -43,29 +43,20 @@ def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> L
         return None
     pairs = pairs_of(shape.parts, placements)
     footprint = Footprint(pairs)
-    if not _is_sound(draft.capacity, footprint) or _closes(draft.capacity, pairs):
-        return None
-    if not _passes(draft.capacity, pairs):
+    if not _is_sound(draft.capacity, footprint) or not _may_lie(draft.capacity, pairs):
         return None
     placed = Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
     return Located(shape, placed, footprint)
 
 
-def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
-    """Whether maintenance closes any of the places too early."""
-    return bool(capacity.closures) and any(
-        not capacity.closures.lets_start(part, capacity.by_name[host.machine].machine, spare=False)
-        for part, place in pairs
-        for host in place.hosts
-    )
-
-
-def _passes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
-    """Whether its places still pass the filters of each part: labels can change."""
+def _may_lie(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
+    """Whether maintenance does not close the places too early, and labels still fit the filters."""
+    closures = capacity.closures
+    rooms = ((p, capacity.by_name[h.machine]) for p, place in pairs for h in place.hosts)
     return all(
-        capacity.scope(part.where).has(capacity.by_name[host.machine])
-        for part, place in pairs
-        for host in place.hosts
+        closures.lets_start(part, room.machine, spare=False)
+        and capacity.scope(part.where).has(room)
+        for part, room in rooms
     )
 
 

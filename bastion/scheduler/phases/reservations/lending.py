@@ -41,6 +41,7 @@ def lent(draft: Draft, weak: Sequence[Reserved], kept: Sequence[Reserved] = ()) 
 
     Promises are closed again before plans: what both need stays closed for the promise.
     """
+    kept = kept if weak else ()
     with reopened(draft, kept):
         for each in weak:
             lend(draft, each)

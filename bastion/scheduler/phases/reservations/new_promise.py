@@ -13,8 +13,7 @@ from functools import partial
 
 from bastion.scheduler.phases.reservations.awaited import awaited
 from bastion.scheduler.phases.reservations.reserving import reserve
-from bastion.scheduler.phases.reservations.revocation import take_back
-from bastion.scheduler.phases.reservations.starts import starting
+from bastion.scheduler.phases.reservations.starts import starting, take_back
 from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
 from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.promise import Promise
@@ -40,21 +39,17 @@ def make_promise(
     name = gang[0].id
     found = replace(found, victims=take_back(draft, found.victims))
     for victim in found.victims:
-        stop = stop_at(draft, victim)
-        told = stop_of(draft, victim, gang, shape, stop, is_firm=within_share)
-        draft.victims[victim.name] = told
-    waits = _waits(draft, gang, found, within_share=within_share)
+        name_victim(draft, victim, gang, shape, is_firm=within_share)
+    sure, departing = [*found.ending, *found.victims], found.departing
+    project = gang[0].project
+    waits = awaited(draft, project, found.at, sure, departing, within_share=within_share)
+    assert waits is not None, "it fits once all of them have ended: so it was found"
     shared = _shared(draft, gang, shape, found)
     deadline = deadline_of(draft, waits, found.victims, shared)
     victims = (*found.victims, *shared)
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
-        gang=gang,
-        at=found.at,
-        until=deadline,
-        is_promise=True,
-        victims=victims,
-        waits=waits,
+        gang=gang, at=found.at, until=deadline, is_promise=True, victims=victims, waits=waits
     )
     draft.promises.pop(name, None)  # remade, it may wait for others' victims, so it goes last
     draft.promises[name] = Promise(
@@ -71,15 +66,10 @@ def make_promise(
 
 def earlier_of(draft: Draft, found: Found, plan: Reserved | None) -> Found:
     """
-    Return the plan for a gang, if it is earlier than what was `found`, and as certain.
+    Return the `plan` lent to a gang, if it is earlier than what was `found`, and as certain.
 
     A published start is then not delayed only because the share of its project holds it now. A plan
     that rests on rotated borrowers is not certain: a gang of another project may use their slice.
-
-    Args:
-        draft: Unchanged when this returns.
-        found: What may be promised.
-        plan: What is planned for the gang, and lent to it.
     """
     if plan is None or _due(draft, found) <= plan.until:
         return found
@@ -89,10 +79,9 @@ def earlier_of(draft: Draft, found: Found, plan: Reserved | None) -> Found:
     there += [running.footprint for running in starting(draft)]
     if any(each.meets(plan.footprint) for each in there):
         return found
-    project, waits = plan.project, plan.waits
-    if awaited(draft, project, plan.at, waits, (), within_share=True) is None:
+    if awaited(draft, plan.project, plan.at, plan.waits, (), within_share=True) is None:
         return found
-    return Found(at=plan.at, victims=(), ending=tuple(waits), departing=())
+    return Found(at=plan.at, victims=(), ending=plan.waits, departing=())
 
 
 def _due(draft: Draft, found: Found) -> float:
@@ -131,14 +120,6 @@ def _is_for(draft: Draft, victim: Running, reserved: Reserved) -> bool:
     """Whether `victim` stops for `reserved`, and not for a planned start or maintenance."""
     known = draft.victims.get(victim.name)
     return known is not None and known.by == reserved.name
-
-
-def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> list[Running]:
-    """Return the gangs that the promise of `found` waits for: no other must end for it."""
-    sure, project = [*found.ending, *found.victims], gang[0].project
-    waits = awaited(draft, project, found.at, sure, found.departing, within_share=within_share)
-    assert waits is not None, "it fits once all of them have ended: so it was found"
-    return waits
 
 
 def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Running]:
@@ -188,10 +169,8 @@ def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, flo
     return tuple((job, draft.victims[v.name].stop_at) for v in victims for job in v.ids)
 
 
-def stop_of(
-    draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float, *, is_firm: bool
-) -> PlannedStop:
-    """Return the planned stop of `victim`, and why."""
+def name_victim(draft: Draft, victim: Running, gang: Gang, shape: Shape, *, is_firm: bool) -> None:
+    """Plan to stop `victim` for `gang`, with the reason; its grace period begins when it stops."""
     by, project = gang[0].id, gang[0].project
     is_own = victim.project == project
     reason: PreemptReason
@@ -203,5 +182,7 @@ def stop_of(
         reason = Reclaimed(by=by, project=project, units=shape.asked)
     else:
         reason = Yielded(by=by, order=draft.options.order)
-    end = stop + victim.grace_s
-    return PlannedStop(by=by, stop_at=stop, end_at=end, reason=reason, is_firm=is_firm)
+    stop = stop_at(draft, victim)
+    draft.victims[victim.name] = PlannedStop(
+        by=by, stop_at=stop, end_at=stop + victim.grace_s, reason=reason, is_firm=is_firm
+    )
