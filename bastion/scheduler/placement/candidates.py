@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
+from typing import NamedTuple
 
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room, Shelf
@@ -19,40 +20,28 @@ EQUALS = 32
 """Equally full machines compared for better neighbours; more cost time for little gain."""
 
 
-class View:
+class View(NamedTuple):
     """Machines for replicas of `part`, all of one tier."""
 
-    def __init__(
-        self,
-        capacity: Capacity,
-        shelves: Sequence[Shelf],
-        scope: Scope,
-        part: Part,
-        *,
-        guaranteed: bool,
-    ) -> None:
-        self.capacity = capacity
-        self.shelves = shelves
-        self.scope = scope
-        self.part = part
-        self.guaranteed = guaranteed
+    capacity: Capacity
+    shelves: Sequence[Shelf]
+    scope: Scope
+    part: Part
+    guaranteed: bool
 
     def fullest(self, count: int) -> Iterator[tuple[int, Room]]:
         """Yield (free, room) of rooms that may hold `count` replicas, the fullest first."""
         resource, units = self.part.leading
         found = [self.scope.ascending(shelf, resource, units * count) for shelf in self.shelves]
-        rooms = self.capacity.rooms
-        for free, ordinal in found[0] if len(found) == 1 else merge(*found):
-            yield free, rooms[ordinal]
+        for free, ordinal in merge(*found):
+            yield free, self.capacity.rooms[ordinal]
 
     def emptiest(self) -> Iterator[tuple[int, Room]]:
         """Yield (free, room) of all rooms, the emptiest first, ties by name."""
         resource = self.part.leading[0]
         found = [self.scope.descending(shelf, resource) for shelf in self.shelves]
-        rooms = self.capacity.rooms
-        pairs = found[0] if len(found) == 1 else merge(*found, key=lambda pair: (-pair[0], pair[1]))
-        for free, ordinal in pairs:
-            yield free, rooms[ordinal]
+        for free, ordinal in merge(*found, key=lambda pair: (-pair[0], pair[1])):
+            yield free, self.capacity.rooms[ordinal]
 
     def in_order(self) -> Iterator[Room]:
         """Yield existing rooms, by name."""

@@ -289,20 +289,15 @@ class Capacity:
             devices[resource], room.masks[resource] = lowest(room.masks[resource], units)
         for resource, units in part.counts:
             room.counts[resource] -= units
-        if part.asks_nothing:
-            room.best_effort += 1
-        else:
-            room.occupants += 1
-            room.guaranteed += guaranteed
-            room.borrowed += not guaranteed
+        room.count(part, 1, guaranteed=guaranteed)
         room.shelf.settle(room)
         return HostPlace(machine=room.name, devices=devices)
 
-    def take_all(self, room: Room, part: Part) -> HostPlace:
+    def take_all(self, room: Room, part: Part, *, guaranteed: bool) -> HostPlace:
         """Give one host of a slice to a replica of `part`, with all devices of its types."""
         self.note(room)
         devices = {t: all_of(room.masks.get(t, 0)) for t, _ in part.devices}
-        room.occupants += 1
+        room.count(part, 1, guaranteed=guaranteed)
         self.seal(room)
         return HostPlace(machine=room.name, devices=devices)
 
@@ -330,12 +325,7 @@ class Capacity:
         for resource, units in part.counts_of_host:
             if resource in room.counts:
                 room.counts[resource] -= units
-        if part.asks_nothing:
-            room.best_effort += 1
-        else:
-            room.occupants += 1
-            room.guaranteed += guaranteed
-            room.borrowed += not guaranteed
+        room.count(part, 1, guaranteed=guaranteed)
         if part.takes_whole:
             self.seal(room)
 
@@ -380,25 +370,23 @@ class Capacity:
         """
         hold = Hold(before)
         for part, placement in zip(parts, places):
-            whole: set[str] = set()
-            for replica in placement:
-                for host in replica.hosts:
-                    room = self.by_name.get(host.machine)
-                    if room is None or (part.takes_whole and room.name in whole):
-                        continue
-                    whole.add(room.name)
-                    self.note(room)
-                    if part.takes_whole:
-                        self._close_all(hold, room)
-                    else:
-                        self._close_some(hold, room, part, host)
-                    room.shelf.settle(room)
+            for host in (host for replica in placement for host in replica.hosts):
+                room = self.by_name.get(host.machine)
+                if room is None or room in hold.wholes:
+                    continue
+                hold.rooms.add(room)
+                self.note(room)
+                if part.takes_whole:
+                    self._close_all(hold, room)
+                else:
+                    self._close_some(hold, room, part, host)
+                room.shelf.settle(room)
         hold.charge = charge
         self.charge(charge)
         return hold
 
     def _close_all(self, hold: Hold, room: Room) -> None:
-        hold.wholes.append(room)
+        hold.wholes.add(room)
         room.closed += 1
         for resource, units in room.full.items():
             if resource in COUNTED:
@@ -436,27 +424,23 @@ class Capacity:
     def lift(self, hold: Hold) -> None:
         """Open what `hold` closed."""
         self.charge(hold.charge, sign=-1)
+        for room in hold.rooms:
+            self.note(room)
         for room in hold.wholes:
-            self.note(room)
             room.closed -= 1
-            room.shelf.settle(room)
         for room in hold.best_effort:
-            self.note(room)
             room.best_effort -= 1
-            room.shelf.settle(room)
         for room, resource, _, free, later in hold.masks:
-            self.note(room)
             if free:
                 room.masks[resource] |= free
             if later:
                 _lower(room.spoken, resource, room.spoken.get(resource, 0) & ~later)
-            room.shelf.settle(room)
         for room, resource, free, later in hold.counts:
-            self.note(room)
             if free:
                 room.counts[resource] += free
             if later:
                 _lower(room.owed, resource, room.owed.get(resource, 0) - later)
+        for room in hold.rooms:
             room.shelf.settle(room)
 
     def is_free(self, parts: Sequence[Part], places: Sequence[Placement], charge: Charge) -> bool:
@@ -464,15 +448,12 @@ class Capacity:
         for free, amounts in zip(self.tier_free, charge):
             if any(units > free[resource] for resource, units in amounts.items()):
                 return False
-        self.begin()
-        try:
+        with self.trial():
             return all(
                 self._take_exactly(part, replica)
                 for part, placement in zip(parts, places)
                 for replica in placement
             )
-        finally:
-            self.undo()
 
     def _take_exactly(self, part: Part, replica: ReplicaPlace) -> bool:
         for host in replica.hosts:

@@ -41,7 +41,9 @@ class Hold:
         self.counts: list[tuple[Room, str, int, int]] = []
         """(room, type, amount that was free, amount that others hold)"""
         self.best_effort: list[Room] = []
-        self.wholes: list[Room] = []
+        self.wholes: set[Room] = set()
+        self.rooms: set[Room] = set()
+        """Where any of this is."""
 
     def due(self, room: Room, resource: str, units: int) -> int:
         """Return how much of `units` others still held before it was lent; once per amount."""

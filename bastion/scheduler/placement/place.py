@@ -67,9 +67,8 @@ def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Place
     """Return the lowest charge at which it can be placed; take nothing."""
     found = []
     for order in _orders(capacity, shape):
-        capacity.begin()
-        placed = _place(capacity, shape, policy, order, guaranteed=False)
-        capacity.undo()
+        with capacity.trial():
+            placed = _place(capacity, shape, policy, order, guaranteed=False)
         if placed is not None:
             found.append(placed)
     totals = capacity.quota.totals
@@ -167,7 +166,7 @@ class _Search:
         if self.order is not SearchOrder.BY_TIER:
             tiers = [list(chain.from_iterable(tiers))]
         for shelves in tiers:
-            wholes = Wholes(self.capacity, self.part, self.scope, shelves, order=self.order)
+            wholes = Wholes(self.capacity, self.part, self.scope, shelves, self.order)
             left = self.part.replicas - len(self.places)
             self.places += wholes.take(left, charge, guaranteed=self.guaranteed)
             if len(self.places) == self.part.replicas:
@@ -180,7 +179,7 @@ class _Search:
         want = min(want, self._allowed(tier))
         if not want:
             return 0
-        view = View(self.capacity, shelves, self.scope, self.part, guaranteed=self.guaranteed)
+        view = View(self.capacity, shelves, self.scope, self.part, self.guaranteed)
         done = 0
         while done < want:
             chosen = self.choose(view, want - done) or self._new(shelves)
@@ -204,16 +203,10 @@ class _Search:
 
     def _new(self, shelves: list[Shelf]) -> tuple[Room, int] | None:
         for shelf in shelves:
-            room = self._new_on(shelf)
-            if room is not None:
+            if not (shelf.left > 0 and can_make(self.scope.where, shelf)):
+                continue
+            assert shelf.pool is not None
+            if self.part.per_replica <= shelf.pool.resources:
+                room = self.capacity.make_room(shelf)
                 return room, room.slots(self.part)
         return None
-
-    def _new_on(self, shelf: Shelf) -> Room | None:
-        if shelf.left < shelf.hosts or not can_make(self.scope.where, shelf):
-            return None
-        assert shelf.pool is not None
-        need = self.part.per_replica
-        if not need <= shelf.hosts * shelf.pool.resources:
-            return None
-        return self.capacity.make_room(shelf)

@@ -23,7 +23,7 @@ from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
 
 RoomState = tuple[
-    dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, int, bool, int, int
+    dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, bool, int, int
 ]
 
 _ordinal = attrgetter("ordinal")
@@ -64,12 +64,25 @@ class Room:
         """For how many gangs all of it is closed, even to replicas that ask for nothing."""
         self.best_effort = 0
         """Replicas that ask for nothing, including those that were promised this machine."""
-        self.occupants = 0
-        """Replicas that ask for something."""
         self.sealed = False
         """Whether one gang has all of it."""
         self.guaranteed = 0
         self.borrowed = 0
+        """Replicas that ask for something, by class."""
+
+    def count(self, part: Part, replicas: int, *, guaranteed: bool) -> None:
+        """Count so many more replicas of `part` here (negative: fewer)."""
+        if part.asks_nothing:
+            self.best_effort += replicas
+        elif guaranteed:
+            self.guaranteed += replicas
+        else:
+            self.borrowed += replicas
+
+    @property
+    def occupants(self) -> int:
+        """Return how many replicas are here that ask for something, on part of the machine."""
+        return self.guaranteed + self.borrowed
 
     def free(self, resource: str) -> int:
         """Return units of `resource` that are free and open."""
@@ -155,7 +168,6 @@ class Room:
             self.owed.copy(),
             self.closed,
             self.best_effort,
-            self.occupants,
             self.sealed,
             self.guaranteed,
             self.borrowed,
@@ -164,8 +176,7 @@ class Room:
     def go_back(self, kept: RoomState) -> None:
         """Restore a state that `keep` returned."""
         self.masks, self.counts, self.spoken, self.owed = kept[:4]
-        self.closed, self.best_effort, self.occupants, self.sealed = kept[4:8]
-        self.guaranteed, self.borrowed = kept[8:]
+        self.closed, self.best_effort, self.sealed, self.guaranteed, self.borrowed = kept[4:]
 
 
 class Shelf:
@@ -322,12 +333,6 @@ def together(rooms: Iterable[Room]) -> dict[object, list[Room]]:
 def kind_of(room: Room) -> object:
     """Return its contents; a room with broken devices is alone, as a trial may repair them."""
     return room.ordinal if room.machine.bad_devices else room.full
-
-
-def has_labels(machine: Machine | None, pool: Pool | None, wanted: Mapping[str, str]) -> bool:
-    """Whether all of `wanted` are among the labels of the machine and its pool."""
-    have = labels_of(machine, pool)
-    return all(have.get(label) == text for label, text in wanted.items())
 
 
 def labels_of(machine: Machine | None, pool: Pool | None) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, takewhile
 
 from bastion.machine import Machine, Pool
-from bastion.scheduler.placement.room import Room, Shelf, has_labels, labels_of, together
+from bastion.scheduler.placement.room import Room, Shelf, labels_of, together
 from bastion.spec.where import POOL, Where
 
 NEW = -1.0
@@ -44,10 +44,12 @@ class Scope:
         self.tiers = tiers
         self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
         """Those without slices."""
-        self.allowed = None if standing is None else _ordinals(standing)
+        self.allowed: frozenset[int] | None = None
         """Ordinals of existing rooms, or None for all of the shelves."""
+        if standing is not None:  # without what a trial creates: the scope may outlast it
+            self.allowed = frozenset(room.ordinal for room in standing if not _is_new(room))
         self._rooms = rooms
-        self._whole = frozenset[str]() if standing is None else _whole(where, tiers, standing)
+        self._whole = _whole(where, tiers, standing)
         """Shelves of which every room passes."""
         self._few: dict[str, list[Room]] | None = None
         """Shelf -> the existing rooms that pass, for a filter that leaves few."""
@@ -80,7 +82,7 @@ class Scope:
 
     def on(self, shelf: Shelf) -> list[Room]:
         """Return the rooms of `shelf` that pass, in order."""
-        if self.allowed is None:
+        if shelf.name in self._whole:
             return shelf.rooms
         if self._few is None:
             return [room for room in shelf.rooms if self.has(room)]
@@ -89,7 +91,7 @@ class Scope:
 
     def empty(self, shelf: Shelf) -> Iterable[list[Room]]:
         """Return its empty rooms of `shelf`, grouped by equal contents, in order."""
-        if self.allowed is None:
+        if shelf.name in self._whole:
             return shelf.empty()
         own = self.on(shelf) if self._few is not None else chain.from_iterable(shelf.empty())
         return together(room for room in own if room.is_vacant and self.has(room)).values()
@@ -113,22 +115,18 @@ class Scope:
         return self._left_of(shelf.descending(resource))
 
     def _left_of(self, pairs: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        if self.allowed is None:
-            return pairs
         return (pair for pair in pairs if self.has(self._rooms[pair[1]]))
 
 
-def _ordinals(standing: list[Room]) -> frozenset[int]:
-    """Return ordinals without what a trial creates: the scope may outlast it."""
-    return frozenset(room.ordinal for room in standing if not _is_new(room))
-
-
-def _whole(where: Where, tiers: list[list[Shelf]], standing: list[Room]) -> frozenset[str]:
+def _whole(where: Where, tiers: list[list[Shelf]], standing: list[Room] | None) -> frozenset[str]:
     """Return shelves all of whose rooms are `standing`, or pass the filter once created."""
+    shelves = chain.from_iterable(tiers)
+    if standing is None:
+        return frozenset(shelf.name for shelf in shelves)
     left = Counter(room.shelf.name for room in standing if not _is_new(room))
     return frozenset(
         shelf.name
-        for shelf in chain.from_iterable(tiers)
+        for shelf in shelves
         if left[shelf.name] == len(shelf.rooms) - len(_made(shelf.rooms))
         and (shelf.pool is None or can_make(where, shelf))
     )
@@ -193,10 +191,12 @@ def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
         or (machine.hostname not in where.hostnames and machine.name not in where.hostnames)
     ):
         return False
-    if where.same not in ("", POOL) and where.same not in labels_of(machine, pool):
-        return False
-    wanted = wanted_labels(where)
-    return not wanted or has_labels(machine, pool, wanted)
+    wanted, same = wanted_labels(where), where.same if where.same != POOL else ""
+    if not (wanted or same):
+        return True
+    have = labels_of(machine, pool)
+    has_same = not same or same in have
+    return has_same and all(have.get(label) == text for label, text in wanted.items())
 
 
 def wanted_labels(where: Where) -> Mapping[str, str]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
+from typing import NamedTuple
 
 from bastion.job import ReplicaPlace
 from bastion.scheduler.placement.capacity import Capacity
@@ -56,31 +58,22 @@ class _Unit:
         return self.rooms[0].shelf.tier
 
 
-class Wholes:
+class Wholes(NamedTuple):
     """What `part` could take of `shelves`."""
 
-    def __init__(
-        self,
-        capacity: Capacity,
-        part: Part,
-        scope: Scope,
-        shelves: Iterable[Shelf],
-        *,
-        order: SearchOrder,
-    ) -> None:
-        self.capacity = capacity
-        self.part = part
-        self.scope = scope
-        self.shelves = [s for s in shelves if s.hosts == part.hosts]
-        self.order = order
+    capacity: Capacity
+    part: Part
+    scope: Scope
+    shelves: Iterable[Shelf]
+    order: SearchOrder
 
     def take(self, want: int, charge: list[Amounts], *, guaranteed: bool) -> list[ReplicaPlace]:
         """Place at most `want` replicas, add their cost to `charge`, and return the places."""
         places: list[ReplicaPlace] = []
         for unit in self._chosen(want):
             if self.part.hosts > 1:
-                hosts = tuple(self.capacity.take_all(room, self.part) for room in unit.rooms)
-                places.append(ReplicaPlace(hosts=hosts, tier=unit.tier))
+                take = partial(self.capacity.take_all, part=self.part, guaranteed=guaranteed)
+                places.append(ReplicaPlace(hosts=tuple(map(take, unit.rooms)), tier=unit.tier))
             else:
                 (room,) = unit.rooms
                 for _ in range(min(unit.slots, want - len(places))):
@@ -111,6 +104,8 @@ class Wholes:
         """Yield those that fit and for which the tiers have room beside what is `spent`."""
         found: list[_InOrder] = []
         for place, shelf in enumerate(self.shelves):
+            if shelf.hosts != self.part.hosts:
+                continue
             found += self._standing(shelf, place)
             if shelf.pool is None:
                 continue  # its pool is no longer in the settings: none is created

@@ -11,11 +11,10 @@ This module must not know what happened to any gang.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, age_of, of_head, place_of
-from bastion.scheduler.queue.shape import Shape
 
 
 class Backlog:
@@ -28,7 +27,7 @@ class Backlog:
         """Since when the first of them waits."""
         self.first_asked = min([line.entries[0].submitted_at for line in lines])
         """When the first head of a line was submitted."""
-        self.shapes = shapes_of(lines)
+        self.shapes = {id(line.shape): line.shape for line in lines}.values()
         """What they ask for, each shape once."""
 
     @cached_property
@@ -134,8 +133,3 @@ class Lines:
             self._backlogs[project] = Backlog(self._by_project[project])
         else:
             del self._by_project[project], self._backlogs[project]
-
-
-def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:
-    """Return each shape of `lines` once."""
-    return {id(line.shape): line.shape for line in lines}.values()

@@ -118,7 +118,7 @@ class Line:
     @property
     def head(self) -> Gang:
         """Return the first gang that still waits."""
-        return self.gangs[self.at].gang
+        return self.first.gang
 
     @property
     def is_over(self) -> bool:
@@ -159,7 +159,7 @@ class Queue:
         self._between_users = between_users
         self._rows: dict[tuple[Rank, str], _Row] = {}
         for line in lines:
-            if line.at < len(line.gangs):
+            if not line.is_over:
                 self._file(line)
         self.served = 0
         """How many heads of its lines were served."""
@@ -173,7 +173,7 @@ class Queue:
 
     def _file(self, line: Line) -> _Row:
         """Put `line` at the end of its row."""
-        rank, submitted_at, name, _, _ = line.gangs[line.at]
+        rank, submitted_at, name, _, _ = line.first
         user = line.user if self._between_users else ""
         row = self._rows.get((rank, user))
         if row is None:
@@ -227,7 +227,7 @@ class Queue:
         if self._between_users:
             self._usage[line.user] = self._usage.get(line.user, 0.0) + usage
         into = row
-        if line.at < len(line.gangs):
+        if not line.is_over:
             into = self._file(line)
             heappush(into.heap, into.heap.pop())
         self._renew_first(row)
@@ -306,8 +306,7 @@ class Projects:
 
 def first_asked(lines: Iterable[Line]) -> float:
     """Return when the first gang of `lines` was submitted; infinity if no gang waits."""
-    heads = [line.gangs[line.at] for line in lines if line.at < len(line.gangs)]
-    return min([head.submitted_at for head in heads], default=inf)
+    return min([line.first.submitted_at for line in lines if not line.is_over], default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:

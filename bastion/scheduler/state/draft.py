@@ -178,10 +178,8 @@ class Draft:
         self, shape: Shape, allows: Callable[[Amounts], bool] | None = None, *, guaranteed: bool
     ) -> Placed | None:
         """Return where `try_place` would place a gang; take nothing."""
-        self.capacity.begin()
-        placed = self.try_place(shape, allows, guaranteed=guaranteed)
-        self.capacity.undo()
-        return placed
+        with self.capacity.trial():
+            return self.try_place(shape, allows, guaranteed=guaranteed)
 
     def try_admit(
         self, gang: Gang, shape: Shape, allows: Callable[[Amounts], bool], *, guaranteed: bool

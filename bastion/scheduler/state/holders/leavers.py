@@ -9,11 +9,14 @@ This module must not know shares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
+from typing import TypeVar
 
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
+
+_Key = TypeVar("_Key")
 
 COUNTED_ONE_BY_ONE = 8
 """The most gangs counted one by one; more are added up project by project."""
@@ -37,6 +40,10 @@ class Leavers:
 
     def __contains__(self, running: object) -> bool:
         return running in self._members
+
+    def projects(self) -> Collection[str]:
+        """Return the projects in which any of them leaves something."""
+        return dict.fromkeys([*self.held, *(project for project, _ in self.given)])
 
     def distance(self, wanted: set[Running]) -> int:
         """Return how many gangs would have to be counted to become `wanted`."""
@@ -72,28 +79,22 @@ class Leavers:
         else:
             self._members.discard(running)
         project = running.project
-        self._hold(project, sign * running.held)
+        _add(self.held, project, sign * running.held)
         for to, amounts in self._gifts.get(running.name, {}).items():
-            self._give(project, sign * amounts, is_own=to == project)
-
-    def _hold(self, project: str, amounts: Amounts) -> None:
-        held = self.held.get(project, NOTHING) + amounts
-        if held:
-            self.held[project] = held
-        else:
-            self.held.pop(project, None)
-
-    def _give(self, project: str, amounts: Amounts, *, is_own: bool) -> None:
-        given = self.given.get((project, is_own), NOTHING) + amounts
-        if given:
-            self.given[project, is_own] = given
-        else:
-            self.given.pop((project, is_own), None)
+            _add(self.given, (project, to == project), sign * amounts)
 
     def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
         """Record that `running`, included or not, gives `amounts` more to promises of `to`."""
         if running in self._members:
-            self._give(running.project, amounts, is_own=to == running.project)
+            _add(self.given, (running.project, to == running.project), amounts)
+
+
+def _add(sums: dict[_Key, Amounts], key: _Key, amounts: Amounts) -> None:
+    total = sums.get(key, NOTHING) + amounts
+    if total:
+        sums[key] = total
+    else:
+        sums.pop(key, None)
 
 
 MOST_KEPT = 4

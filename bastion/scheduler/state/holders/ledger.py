@@ -31,7 +31,7 @@ class _Question:
         self.open: set[str] = set()
         """Projects in which something leaves, and that were not asked about yet."""
         for leavers, _ in sums:
-            self.open.update(leavers.held, (project for project, _ in leavers.given))
+            self.open.update(leavers.projects())
         self.stood: dict[str, list[Amounts | None]] = {}
         """Project -> what it held, what departed from it, what it swapped."""
 
@@ -42,10 +42,10 @@ class Ledger:
     def __init__(self, quota: Quota, held: Mapping[str, Amounts]) -> None:
         self.quota = quota
         self.totals = quota.totals
-        self._projects = quota.projects
         self._held = dict(held)
         self._departing: dict[str, Amounts] = {}
         self._swapped: dict[str, Amounts] = {}
+        self._books = self._held, self._departing, self._swapped
         self._gifts: dict[str, dict[str, Amounts]] = {}
         """Running gang -> project -> what it gives to promises of that project."""
         self._left: dict[str, Amounts] = {}
@@ -87,7 +87,7 @@ class Ledger:
 
     def project(self, name: str) -> Project:
         """Return the project, even one that is no longer in the quota file."""
-        return self._projects.get(name) or self.quota.project(name)
+        return self.quota.project(name)
 
     def names(self) -> set[str]:
         """The names of every project with a share or with jobs that hold something."""
@@ -202,11 +202,9 @@ class Ledger:
         """Count as if `gone` had ended, or with `sign=-1` as if they had not."""
         if not gone:
             return
-        sums = self._questions.once(gone)
-        for project, held in sums.held.items():
-            self.add(project, -sign * held)
-        for (project, is_own), given in sums.given.items():
-            self._depart(project, -sign * given, to=project if is_own else "")
+        leavers = self._questions.once(gone)
+        for project in leavers.projects():
+            self._leave(project, leavers, sign)
 
     def standing(self, gone: Iterable[Running]) -> Leavers:
         """Return what `gone` leave, kept up to date for many questions; see `without`."""
@@ -254,39 +252,37 @@ class Ledger:
         for question in asked:
             if project in question.open:
                 question.open.discard(project)
-                books = self._held, self._departing, self._swapped
-                question.stood[project] = [each.get(project) for each in books]
-                self._leave_all(project, question)
+                question.stood[project] = [each.get(project) for each in self._books]
+                for leavers, sign in question.sums:
+                    self._leave(project, leavers, sign)
         self._asked = asked
 
-    def _groups(self, nesting: Nesting, name: str) -> Nesting:
-        """Return `nesting`, with all counted that uses the group `name`, or those around it."""
-        if self._asked:
+    def _groups(self, name: str) -> Nesting | None:
+        """Return the sums of groups, right for the group `name` or those of that project."""
+        if self._asked and self._nesting is not None:
             for project in self.quota.kin(name):
                 self._settle(project)
-        return nesting
+        return self._nesting
 
     def _settle_all(self) -> None:
         for question in self._asked:
             for project in sorted(question.open):
                 self._settle(project)
 
-    def _leave_all(self, project: str, question: _Question) -> None:
-        for leavers, sign in question.sums:
-            held = leavers.held.get(project)
-            if held is not None:
-                self.add(project, -sign * held)
-            for is_own in (True, False):
-                given = leavers.given.get((project, is_own))
-                if given is not None:
-                    self._depart(project, -sign * given, to=project if is_own else "")
+    def _leave(self, project: str, leavers: Leavers, sign: int) -> None:
+        held = leavers.held.get(project)
+        if held is not None:
+            self.add(project, -sign * held)
+        for is_own in (True, False):
+            given = leavers.given.get((project, is_own))
+            if given is not None:
+                self._depart(project, -sign * given, to=project if is_own else "")
 
     def _go_back(self, project: str, question: _Question) -> None:
         """Restore the counts before `_settle`."""
         now = self._reserve(project)
         self._excess.pop(project, None)
-        books = self._held, self._departing, self._swapped
-        for book, was in zip(books, question.stood[project]):
+        for book, was in zip(self._books, question.stood[project]):
             if was is None:
                 book.pop(project, None)
             else:
@@ -297,8 +293,7 @@ class Ledger:
     def counted(self) -> object:
         """Return all counts of every project: equal if every answer would be the same."""
         self._settle_all()
-        books = self._held, self._departing, self._swapped
-        kept = [(name, [each.get(name) for each in books]) for name in sorted(self.names())]
+        kept = [(name, [each.get(name) for each in self._books]) for name in sorted(self.names())]
         return kept, {resource: units for resource, units in self._reserved.items() if units}
 
     def frees(self, running: Running) -> Amounts:

@@ -97,13 +97,7 @@ class Release:
                 del room.owed[resource]
         for room in self._seals:
             room.sealed = sign < 0
-        is_borrowed = self.running.is_borrowed
         for room, part in self._replicas:
-            if part.asks_nothing:
-                room.best_effort -= sign
-            else:
-                room.occupants -= sign
-                room.guaranteed -= sign * (not is_borrowed)
-                room.borrowed -= sign * is_borrowed
+            room.count(part, -sign, guaranteed=not self.running.is_borrowed)
         for room in self.rooms:
             room.shelf.settle(room)

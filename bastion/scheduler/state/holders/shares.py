@@ -44,12 +44,13 @@ class Shares(Ledger):
         """Whether `asked` fits in a share: the project's, or if not `own` that of a group of it."""
         if self.is_own(project, asked):
             return True
-        if own or self._nesting is None or not asked or not self.project(project).borrow:
+        limits = self.project(project)
+        if own or self._nesting is None or not asked or not limits.borrow:
             return False
-        if not self.project(project).ceiling.holds(self._counted(project), asked):
+        if not limits.ceiling.holds(self._counted(project), asked):
             return False
-        groups = self._groups(self._nesting, project)
-        return bool(groups.covering(project, self._rises(project, asked)))
+        groups = self._groups(project)
+        return groups is not None and bool(groups.covering(project, self._rises(project, asked)))
 
     def may_start(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
         """Whether `asked` is within a share, and nothing of its groups must end first."""
@@ -58,16 +59,14 @@ class Shares(Ledger):
 
     def is_under_group_ceilings(self, project: str, asked: Amounts) -> bool:
         """Whether the groups of `project` may hold `asked` more."""
-        if self._nesting is None or not self.quota.groups_of(project):
-            return True
-        groups = self._groups(self._nesting, project)
-        return groups.is_under_ceilings(project, self._rises(project, asked))
+        groups = self._groups(project)
+        return groups is None or groups.is_under_ceilings(project, self._rises(project, asked))
 
     def holding(self, project: str, asked: Amounts) -> frozenset[str]:
         """Return the project and its groups, as far as their share holds `asked`."""
         found = [project] if self.is_own(project, asked) else []
-        if self._nesting is not None and asked:
-            groups = self._groups(self._nesting, project)
+        groups = self._groups(project)
+        if groups is not None and asked:
             found += groups.holding(project, self._rises(project, asked))
         return frozenset(found)
 
@@ -92,19 +91,16 @@ class Shares(Ledger):
 
     def outgrown(self, project: str, asked: Amounts) -> frozenset[str]:
         """Return the groups of `project` that `asked` would push beyond their share."""
-        if self._nesting is None:
-            return frozenset()
-        groups = self._groups(self._nesting, project)
-        return frozenset(groups.outgrown(project, self._rises(project, asked)))
+        groups = self._groups(project)
+        return frozenset(groups.outgrown(project, self._rises(project, asked)) if groups else ())
 
     def over_ceiling(self, project: str, asked: Amounts) -> str:
         """Return the project, or its nearest group, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return project
-        if self._nesting is None:
-            return ""
-        groups = self._groups(self._nesting, project)
-        return next(iter(groups.over_ceilings(project, self._rises(project, asked))), "")
+        groups = self._groups(project)
+        over = groups.over_ceilings(project, self._rises(project, asked)) if groups else ()
+        return next(iter(over), "")
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
@@ -112,14 +108,13 @@ class Shares(Ledger):
         limits = self.project(project)
         if not limits.borrow or not limits.ceiling.holds(self._counted(project), asked):
             return False
-        nesting = self._nesting
-        for resource, more in self._rises(project, asked).items():
-            free = self.totals[resource] - self._reserved.get(resource, 0)
-            if nesting is not None:
-                free = nesting.room(project, resource, free)
-            if more > free:
-                return False
-        return True
+        rises = self._rises(project, asked).items()
+        return all(more <= self._room(project, resource) for resource, more in rises)
+
+    def _room(self, project: str, resource: str) -> int:
+        """Return what is idle and lent, as far as the groups of `project` let it have that."""
+        free = self.totals[resource] - self._reserved.get(resource, 0)
+        return free if self._nesting is None else self._nesting.room(project, resource, free)
 
     def ever_borrows(self, project: str, shape: Shape) -> bool:
         """Whether a gang of `shape` may start beyond the share of `project`."""
@@ -141,10 +136,7 @@ class Shares(Ledger):
         stays, held = self._stays(project), self.held(project)
         swapped = self._swapped.get(project, NOTHING)
         kept = (limits.kept - stays).positive()
-        free = self.totals - Amounts(self._reserved)
-        if self._nesting is not None:
-            room = self._nesting.room
-            free = Amounts({t: room(project, t, free[t]) for t in asked})
+        free = Amounts({resource: self._room(project, resource) for resource in asked})
         free = (free + kept) & (limits.ceiling - held + swapped)
         return free.only(asked).positive()
 
@@ -181,9 +173,9 @@ class Shares(Ledger):
 
     def closes(self, name: str) -> Amounts:
         """Return what counts against the limits of a project or a group."""
-        if name not in self.quota.groups or self._nesting is None:
+        groups = self._groups(name) if name in self.quota.groups else None
+        if groups is None:
             return self._counted(name)
-        groups = self._groups(self._nesting, name)
         return Amounts({t: groups.taken(name, t) for t in self.quota.types})
 
     def borrowed(self, name: str) -> float:

@@ -119,12 +119,10 @@ class Occupancy:
         for each in left:
             del running[each.name]
             self._remove(each)
-        is_sorted = True
         for each in new:
-            is_sorted = is_sorted and (not running or next(reversed(running)) < each.name)
             running[each.name] = each
             self._add(each)
-        self.running = running if is_sorted else {n: running[n] for n in sorted(running)}
+        self.running = {name: running[name] for name in sorted(running)}
         for project in {each.project for each in (*left, *new)}:
             found = self.by_project.get(project)
             if found:
