@@ -225,7 +225,6 @@ class Capacity:
         return room
 
     def _unmake_room(self, room: Room) -> None:
-        self._index.remove_last(room)
         self.rooms.pop()
         del self.by_name[room.name]
         self.created.pop()

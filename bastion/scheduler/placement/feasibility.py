@@ -33,11 +33,7 @@ def beyond(
     """
     Return why no existing or possible machine holds a gang of `shape`; None if they do.
 
-    Args:
-        capacity: The machines and pools.
-        shape: What the gang asks for.
-        extent: Made for gangs that cannot be judged part by part.
-        policy: Whether it keeps gangs in one pool.
+    The `extent` is made only for gangs that cannot be judged part by part.
     """
     found = unmatched(capacity, shape) or never_fits(capacity, shape)
     same = () if shape.is_single else same_of(shape, policy)
@@ -50,9 +46,8 @@ def beyond(
 def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
     """Return the first filter that leaves no machine, or that there is none at all."""
     for part in shape.parts:
-        if any(_all_sizes(capacity, part)):
-            continue
-        return _first_to_blame(capacity, part.where, hosts=part.hosts)
+        if not any(_all_sizes(capacity, part)):
+            return _first_to_blame(capacity, part.where, hosts=part.hosts)
     return None
 
 
@@ -60,17 +55,15 @@ def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachin
     """Return the first filter that leaves none, trying filters one after the other."""
     sofar: dict[str, object] = {}
     machines = sum(len(_staying(shelf)) + shelf.ever for shelf in capacity.shelves.values())
-    filters = filters_of(where)
+    filters, empty = filters_of(where), _empty(capacity, where)
     for number, (name, wanted, written) in enumerate(filters, 1):
         sofar[name] = wanted
         tried = where if number == len(filters) else Where(**sofar)  # type: ignore[arg-type]
         left = _count(capacity, tried)
         if not left:
-            empty = _empty(capacity, where)
             filtered = written if machines else ""
             return NoMachineMatches(filter=filtered, machines=machines, empty=empty)
         machines = left
-    empty = _empty(capacity, where)
     named = _names_of_parts(capacity, where, hosts=hosts)
     return NoMachineMatches(filter=named, machines=machines, hosts=hosts, empty=empty)
 
@@ -121,8 +114,6 @@ def _empty(capacity: Capacity, where: Where) -> tuple[str, ...]:
 
 def _staying(shelf: Shelf) -> list[Room]:
     """Return machines that stay: those being deleted do not return."""
-    if not shelf.leaving:
-        return shelf.rooms
     return [room for room in shelf.rooms if not room.is_leaving]
 
 
@@ -263,10 +254,11 @@ def _sizes_of(shelf: Shelf, part: Part, scope: Scope) -> list[tuple[Amounts, int
     if shelf.hosts > 1:
         if part.hosts != shelf.hosts:
             return []
-        slices = [rooms for rooms in shelf.slices.values() if all(map(scope.has, rooms))]
-        if shelf.leaving:
-            slices = [rooms for rooms in slices if not any(room.is_leaving for room in rooms)]
-        wholes = [Amounts.sum(room.full for room in rooms) for rooms in slices]
+        wholes = [
+            Amounts.sum(room.full for room in rooms)
+            for rooms in shelf.slices.values()
+            if all(scope.has(room) and not room.is_leaving for room in rooms)
+        ]
     elif part.hosts > 1:
         return []
     else:

@@ -22,12 +22,7 @@ def machines_of(placements: Iterable[Placement]) -> Iterator[str]:
 
 
 class Hold:
-    """
-    Devices closed for one gang; lifted as one.
-
-    Args:
-        before: What was closed for it before it was lent.
-    """
+    """Devices closed for one gang, lifted as one; `before` is its hold before it was lent."""
 
     def __init__(self, before: Hold | None = None) -> None:
         self._due: dict[tuple[int, str], int] = {}

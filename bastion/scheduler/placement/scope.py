@@ -147,31 +147,21 @@ class RoomIndex:
     def __init__(self, rooms: list[Room]) -> None:
         self._rooms = rooms
         self._index: dict[str | tuple[str, ...], list[Room]] = {}
-        self._indexed = 0
+        """Of existing rooms; made on the first question."""
 
     def narrowed(self, where: Where) -> list[Room]:
         """Return some rooms, in order, that include all that pass `where`, in any pool."""
-        self._complete()
+        if not self._index:
+            for room in self._rooms:
+                for key in _keys(room) if not _is_new(room) else ():
+                    self._index.setdefault(key, []).append(room)
         found = [self._index.get(label, []) for label in wanted_labels(where).items()]
         if where.same not in ("", POOL):
             found.append(self._index.get((where.same,), []))
         if where.hostnames:
             named = chain.from_iterable(self._index.get(name, ()) for name in where.hostnames)
             found.append([self._rooms[ordinal] for ordinal in sorted({r.ordinal for r in named})])
-        return min(found, key=len, default=self._rooms)
-
-    def remove_last(self, room: Room) -> None:
-        """Forget `room`, the last of all."""
-        if room.ordinal < self._indexed:
-            self._indexed -= 1
-            for key in _keys(room):
-                self._index[key].pop()
-
-    def _complete(self) -> None:
-        for room in self._rooms[self._indexed :]:
-            for key in _keys(room):
-                self._index.setdefault(key, []).append(room)
-        self._indexed = len(self._rooms)
+        return [*min(found, key=len), *_made(self._rooms)] if found else self._rooms
 
 
 def _keys(room: Room) -> Iterator[str | tuple[str, ...]]:

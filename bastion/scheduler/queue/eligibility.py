@@ -53,13 +53,8 @@ def wait_or_queue(
     Split the waiting jobs of `jobs`; a gang is queued as a whole or not at all.
 
     A job that was queued on its own stays queued under the same quota while its record is
-    unchanged: only a failure in its launch can set it aside.
-
-    Args:
-        snapshot: Of this cycle.
-        now: In seconds of the store's clock.
-        jobs: The jobs of the snapshot to be judged, by name.
-        is_failing: Whether any job of the snapshot fails together with its whole launch.
+    unchanged: only a failure in its launch can set it aside. So `jobs` need not include it, unless
+    any job of the snapshot `is_failing` together with its whole launch.
     """
     judge = _Judge(snapshot, now, is_failing=is_failing)
     aside: dict[str, WaitingReason] = {}

@@ -47,10 +47,7 @@ class Forms:
         return iter(self._forms)
 
     def waited_for(self, nominal: Amounts, asks: Callable[[Shape], Amounts]) -> Amounts:
-        """
-        Return what gangs that could each start within `nominal` wait for; all calls pass the same
-        one.
-        """
+        """Return what gangs that could each start within `nominal` wait for; it never changes."""
         if self._waited_for is None:
             few = (form for form in self._forms if form.shape.asked <= nominal)
             asked = [(form, asks(form.shape)) for form in few]  # a lower bound

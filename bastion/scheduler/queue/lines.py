@@ -117,10 +117,7 @@ class Lines:
         self._in_line, self.backlogs = in_line, backlogs
 
     def _changed(self, changed: dict[LineKey, list[Entry]], key: LineKey) -> list[Entry]:
-        """
-        Return the gangs of line `key` as a list that this change may modify: plans keep the old
-        one.
-        """
+        """Return the gangs of line `key` as a list to modify: plans keep the old one."""
         entries = changed.get(key)
         if entries is None:
             entries = changed[key] = self._lines[key].entries.copy()

@@ -181,10 +181,7 @@ def _like(each: T) -> T:
 
 
 def grace_of(request: Request, options: SchedulerOptions) -> float:
-    """
-    Return the seconds between notice and kill: what the job asks for, at most what the admin
-    allows.
-    """
+    """Return the seconds between notice and kill: as asked, at most what the admin allows."""
     asked = options.grace_s if request.grace_s is None else request.grace_s
     return min(asked, options.max_grace_s)
 

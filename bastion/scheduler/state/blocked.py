@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from math import inf
 
 from bastion.scheduler.queue.forms import Forms
-from bastion.scheduler.queue.order import Line, Rank, place_of
+from bastion.scheduler.queue.order import Line, place_of
 from bastion.scheduler.state.draft import Draft
 from quota.amounts import Amounts
 
@@ -68,9 +68,7 @@ def _forms_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Form
         if line.project in projects:
             found.setdefault(line.project, []).append(line)
     # In the project's order, so that a form gets the reason of its first gang.
-    return {name: Forms(sorted(each, key=_place)) for name, each in found.items()}
-
-
-def _place(line: Line) -> tuple[Rank, float, str]:
-    place: tuple[Rank, float, str] = place_of(line.first)
-    return place
+    return {
+        name: Forms(sorted(lines, key=lambda line: place_of(line.first)))
+        for name, lines in found.items()
+    }

@@ -24,12 +24,9 @@ _name = attrgetter("name")
 
 class Departing(Collection[Running]):
     """
-    Those being stopped, with the victims of a cycle; in the order of their names.
+    Those already `leaving`, with the victims of a cycle; in the order of their names.
 
-    Args:
-        leaving: Those that are already being stopped.
-        shares: Those of the cycle.
-        firm: Whether victims that may still be spared are excluded.
+    If `firm`, without victims that may still be spared.
     """
 
     def __init__(self, leaving: Iterable[Running], shares: Shares, *, firm: bool = False) -> None:
@@ -38,10 +35,7 @@ class Departing(Collection[Running]):
         self.sums = shares.standing(self._members)
         """What they leave in the quota."""
         self.useful = set(self._members)
-        """
-        Those with which something might become free and open; `leaves_nothing` removes gangs from
-        it.
-        """
+        """Those with which something might become free and open; see `leaves_nothing`."""
         self._seen = 0
 
     def __iter__(self) -> Iterator[Running]:

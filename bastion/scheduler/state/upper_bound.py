@@ -24,15 +24,7 @@ MACHINES_SEEN_A_STEP = 32
 
 
 class UpperBound:
-    """
-    The bound of one cycle, with borrowers and victims gone.
-
-    Args:
-        capacity: Of the cycle.
-        occupancy: What runs.
-        victims: What is being stopped.
-        spend: Takes that many of the steps of the cycle.
-    """
+    """The bound of one cycle, with borrowers and victims gone; it may `spend` steps of search."""
 
     def __init__(
         self,

@@ -103,13 +103,7 @@ class Budgets:
     def kept_out(
         self, lines: Iterable[Line], asks: Callable[[Shape], Amounts]
     ) -> Mapping[Line, BudgetSpent]:
-        """
-        Return the lines of which no gang may start, except promised or started ones, and why.
-
-        Args:
-            lines: Waiting gangs.
-            asks: The charge of a gang of a shape.
-        """
+        """Return the lines of which no gang may start, except promised or started ones, and why."""
         known: dict[tuple[str, int], BudgetSpent | None] = {}
         found: dict[Line, BudgetSpent] = {}
         for line in lines:

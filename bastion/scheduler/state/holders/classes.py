@@ -170,11 +170,7 @@ def promised_by(
     """
     Return the gangs that have a promise within their project's share, and still wait.
 
-    Args:
-        promises: In the order in which they were made.
-        jobs: Of the cycle.
-        cost: The charge of a promise.
-        made: How many were made before them.
+    The `promises` are in the order in which they were made, after as many as were `made` before.
     """
     found = []
     for number, promise in enumerate(promises, made):

@@ -30,8 +30,8 @@ class Ends:
     Args:
         running: What runs.
         starting: What starts in this cycle.
-        ends_at: When one of them has ended at the latest.
-        on: What runs on a machine.
+        ends_at: Returns when one of them has ended at the latest.
+        on: Returns what runs on a machine.
         version: Of the victims that this knows.
     """
 

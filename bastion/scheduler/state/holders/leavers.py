@@ -23,12 +23,7 @@ COUNTED_ONE_BY_ONE = 8
 
 
 class Leavers:
-    """
-    Some running gangs, added up.
-
-    Args:
-        gifts: Running gang -> project -> what it gives to promises of that project; live.
-    """
+    """Some running gangs, added up; `gifts` as in the ledger, which changes them."""
 
     def __init__(self, gifts: Mapping[str, Mapping[str, Amounts]]) -> None:
         self._gifts = gifts

@@ -15,12 +15,9 @@ from bastion.scheduler.state.holders.running import Running
 
 class Release:
     """
-    `running` removed, on the rooms where it is.
+    `running` removed from `capacity`, until this is withdrawn or the trial is undone.
 
-    Args:
-        capacity: Changed, until this is withdrawn or the trial is undone.
-        running: Is gone.
-        is_far: Whether its rooms do not matter: only its part of the tiers' totals is freed.
+    If it `is_far`, its rooms do not matter: only its part of the tiers' totals is freed.
     """
 
     def __init__(self, capacity: Capacity, running: Running, *, is_far: bool = False) -> None:

@@ -13,7 +13,6 @@ Source: Slurm, association limits GrpTRES and MaxJobs of a user.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from operator import itemgetter
 from typing import NamedTuple
 
 from bastion.scheduler.queue.eligibility import LineAside
@@ -32,9 +31,6 @@ Waiting = tuple[Entry, Line]
 """A waiting gang and its line."""
 
 
-_place = itemgetter(0)
-
-
 class UserLimits:
     """
     The limits of users, and the waiting gangs of users who have any.
@@ -43,7 +39,7 @@ class UserLimits:
         quota: In force.
         waiting: Every waiting gang that could ever run, line by line.
         running: Everything that holds devices, including what is being stopped.
-        asks: The charge of a gang of a shape.
+        asks: Returns the charge of a gang of a shape.
         first: Gangs with a promise or a planned start, by the name of their first job.
     """
 
@@ -103,14 +99,14 @@ class UserLimits:
 
     def _sorted(self, user: User) -> Sequence[Waiting]:
         if user not in self._in_order:
-            first, lines = self._first, self._waiting.get(user, ())
-            rows = [(place_of(entry), entry, line) for line, found in lines for entry in found]
-            rows.sort(key=_place)
-            found = [(entry, line) for _, entry, line in rows]
-            if first:
-                found.sort(key=lambda each: each[0].gang[0].id not in first)
-            self._in_order[user] = found
+            lines = self._waiting.get(user, ())
+            found = [(entry, line) for line, entries in lines for entry in entries]
+            self._in_order[user] = sorted(found, key=self._place)
         return self._in_order[user]
+
+    def _place(self, each: Waiting) -> tuple[bool, object]:
+        entry, _ = each
+        return entry.gang[0].id not in self._first, place_of(entry)
 
     def _judged(self, user: User, now: _Usage) -> Iterator[tuple[Waiting, OverUserLimit | None]]:
         """Yield the waiting gangs of `user` in order, with the limit that each would exceed."""

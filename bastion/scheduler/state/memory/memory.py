@@ -47,9 +47,7 @@ class Memory:
     """
     What earlier cycles found out. Not thread-safe.
 
-    Args:
-        check_every: After this many cycles one is compared with one that starts from nothing; 0:
-            never.
+    One in `check_every` cycles is compared with one that starts from nothing; 0: none.
     """
 
     def __init__(self, *, check_every: int = 0) -> None:

@@ -89,11 +89,8 @@ class Occupancy:
         """
         Remove what is no longer held, add what is held now, and return the projects of both.
 
-        Args:
-            jobs: Of the cycle that begins.
-            gone: Records of the last cycle that are no longer among them.
-            come: Records among them that are new; without waiting jobs.
-            shapes: Of this cycle.
+        The `jobs` of the cycle are those of the last without the records `gone`, with those that
+        have `come`; waiting jobs need not be among the latter.
         """
         for job in gone:
             self.located.pop(job.id, None)
