@@ -21,8 +21,8 @@ from bastion.spec.where import POOL
 
 def same_of(shape: Shape, policy: PlacementPolicy) -> tuple[str, ...]:
     """Return the labels, or `pool`, that must be equal for all replicas of `shape`."""
-    own = policy.together and shape.same != POOL
-    return (*((shape.same,) if shape.same else ()), *((POOL,) if own else ()))
+    labels = shape.same, POOL if policy.together else ""
+    return tuple(dict.fromkeys(label for label in labels if label))
 
 
 def blocks_of(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> list[Shape]:

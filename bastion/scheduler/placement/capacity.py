@@ -131,15 +131,11 @@ class Capacity:
         return Scope(scope.where, tiers, standing, self.rooms)
 
     def _scope(self, where: Where) -> Scope:
+        passing = None if where.is_anywhere else self.passing(where)
+        having = {room.shelf.name for room in passing or ()}
         tiers: list[list[Shelf]] = [[] for _ in range(self.tier_count)]
-        if where.is_anywhere:
-            for shelf in self.shelves.values():
-                tiers[shelf.tier].append(shelf)
-            return Scope(where, tiers, None, self.rooms)
-        passing = self.passing(where)
-        shelves = {room.shelf.name for room in passing}
         for name, shelf in self.shelves.items():
-            if name in shelves or can_make(where, shelf):
+            if passing is None or name in having or can_make(where, shelf):
                 tiers[shelf.tier].append(shelf)
         return Scope(where, tiers, passing, self.rooms)
 
@@ -171,8 +167,6 @@ class Capacity:
     def make_again(self, placements: Iterable[Placement]) -> None:
         """Create the machines of `placements` again, which an undone trial created; same names."""
         missing = {name for name in machines_of(placements) if name not in self.by_name}
-        if not missing:
-            return
         for shelf in self.shelves.values():
             last = max((self._number(shelf, name) for name in missing), default=-1)
             while shelf.made <= last:

@@ -42,8 +42,6 @@ class Hold:
 
     def due(self, room: Room, resource: str, units: int) -> int:
         """Return how much of `units` others still held before it was lent; once per amount."""
-        if not self._due:
-            return 0
         key = room.ordinal, resource
         due = min(units, self._due.get(key, 0))
         if due:

@@ -4,9 +4,8 @@ Order: which waiting gang is considered next.
 Gangs of equal user and shape form one `Line`. What is found for the first gang of a line holds for
 all of them, so ten thousand equal jobs cost little more than one. Inside a project, lines are
 merged by rank (priority, then the order policy), by the user's usage where that counts, and by
-submission time; ties go by name. Among projects of equal score, the one whose next gang was
-submitted first goes first; ties go by name. A user or project moves back as soon as one of its
-gangs is admitted, so that one cycle from nothing divides fairly, too.
+submission time; ties go by name. A user or project moves back as soon as one of its gangs is
+admitted, so that one cycle from nothing divides fairly, too.
 
 This module must not know capacity.
 """

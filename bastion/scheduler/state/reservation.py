@@ -110,13 +110,14 @@ class Reservations:
         """Promises that rest on priority alone, by the name of the gang."""
         self.shared: dict[str, Reserved] = {}
         """Those of earlier cycles that rest on the share of a group, by the name of the gang."""
-        self._by_project: dict[str, dict[str, Reserved]] = {}
+        self._promises: dict[str, dict[str, Reserved]] = {}
+        """By project, then by the name of the gang."""
         self._lowest: dict[str, int] = {}
         """Project -> the largest priority number of all promises to it so far."""
         self._plans: dict[str, dict[str, Reserved]] = {}
-        """Planned starts by project, then by the name of the gang."""
+        """Planned starts, in the same way."""
         self._drains: dict[str, dict[str, Reserved]] = {}
-        """Drains, by project and name."""
+        """Drains, in the same way."""
         self._waiting: dict[str, dict[int, Reserved]] = {}
         """Running gang -> what waits for it, by number."""
         self._made = 0
@@ -125,7 +126,7 @@ class Reservations:
         """Add it: to `weak` unless it `is_firm`, to `shared` if it `is_shared`."""
         self._made += 1
         reserved.number = self._made
-        kept = self._by_project if reserved.is_promise else self._plans
+        kept = self._promises if reserved.is_promise else self._plans
         project, priority = reserved.project, reserved.shape.priority
         kept.setdefault(project, {})[reserved.name] = reserved
         if reserved.is_promise:
@@ -139,7 +140,7 @@ class Reservations:
     def remove(self, reserved: Reserved) -> None:
         """Remove it."""
         self._unlink(reserved)
-        kept = self._by_project if reserved.is_promise else self._plans
+        kept = self._promises if reserved.is_promise else self._plans
         kept[reserved.project].pop(reserved.name, None)
         self.weak.pop(reserved.name, None)
         self.shared.pop(reserved.name, None)
@@ -190,7 +191,7 @@ class Reservations:
         """Return the promises of lower priority to gangs of `project`, in their order."""
         if priority >= self._lowest.get(project, priority):
             return []
-        found = self._by_project[project].values()
+        found = self._promises[project].values()
         return [each for each in found if each.shape.priority > priority]
 
     def ahead_of(self, line: Line) -> list[Reserved]:

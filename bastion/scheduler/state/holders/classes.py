@@ -32,17 +32,13 @@ class Newcomer(NamedTuple):
     job_class: JobClass
     priority: int
     admitted_at: float
+    """Infinite for a promise: it does not start yet."""
     held: Amounts
     borrows: bool
     """Whether it would rather be beyond the share than not run at all."""
     is_leaving: bool = False
     number: int = 0
     """Among promises: the first made has the lowest."""
-
-    @property
-    def is_promised(self) -> bool:
-        """Whether it has a promise, and does not start yet."""
-        return self.admitted_at == math.inf
 
 
 Claimant = Running | Newcomer
@@ -82,7 +78,7 @@ def _divide(
         may_be_borrowed = each.borrows and project.borrow
         leaves_share = not is_borrowed and (each.is_leaving or each.name in stopped)
         # In a group a promise may rest on the share of the group: it demotes no running gang.
-        is_last = bool(project.group) and isinstance(each, Newcomer) and each.is_promised
+        is_last = bool(project.group) and each.admitted_at == math.inf
         rank = leaves_share, is_last, each.priority, each.admitted_at, _number(each), each.name
         ranked.append((may_be_borrowed, is_borrowed, *rank, at, each.held))
     ranked.sort()

@@ -17,7 +17,7 @@ from bastion.scheduler.state.holders.leavers import Leavers, Questions
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.nesting import Nesting
-from quota.tree import Project, Quota
+from quota.tree import Quota
 
 Gift = tuple[Running, Amounts]
 """A running gang, and what of its room it gives to a start that waits for its end."""
@@ -41,6 +41,7 @@ class Ledger:
 
     def __init__(self, quota: Quota, held: Mapping[str, Amounts]) -> None:
         self.quota = quota
+        self.project = quota.project
         self.totals = quota.totals
         self._held = dict(held)
         self._departing: dict[str, Amounts] = {}
@@ -71,7 +72,7 @@ class Ledger:
                     self._reserve_more(name, resource, units)
 
     def _reserve(self, project: str) -> Amounts:
-        return self._stays(project) | self.quota.project(project).kept
+        return self._stays(project) | self.project(project).kept
 
     def _stays(self, project: str) -> Amounts:
         if self._asked:
@@ -84,10 +85,6 @@ class Ledger:
     def is_nested(self) -> bool:
         """Whether any projects are in groups."""
         return self._nesting is not None
-
-    def project(self, name: str) -> Project:
-        """Return the project, even one that is no longer in the quota file."""
-        return self.quota.project(name)
 
     def names(self) -> set[str]:
         """The names of every project with a share or with jobs that hold something."""
