@@ -37,7 +37,7 @@ class Outlook:
     """Running jobs that would no longer be within their project's share."""
     promoted: tuple[str, ...] = ()
     vacated: tuple[tuple[str, MaintenanceStop], ...] = ()
-    """Running jobs that maintenance would stop later, and when."""
+    """Running jobs that maintenance would stop later, or leave running, and when."""
     verdicts: tuple[tuple[str, Verdict], ...] = ()
     """Of the jobs asked about, with their reasons."""
     problems: tuple[str, ...] = ()
@@ -51,7 +51,12 @@ class Outlook:
             "would be preempted": tuple(victim for victim, _ in self.stops),
             "would borrow": self.demoted,
             "would be within its share": self.promoted,
-            "would be stopped for maintenance": tuple(job for job, _ in self.vacated),
+            "would be stopped for maintenance": tuple(
+                job for job, stop in self.vacated if not stop.is_left
+            ),
+            "may still run when maintenance begins": tuple(
+                job for job, stop in self.vacated if stop.is_left
+            ),
         }
         parts = [f"{', '.join(names)} {what}" for what, names in told.items() if names]
         return f"<{'; '.join([*self.problems, *parts]) or 'nothing would change'}>"
@@ -132,7 +137,7 @@ def _stops(plan: Plan) -> set[tuple[str, str]]:
 
 
 def _vacated(before: Plan, after: Plan) -> Iterator[tuple[str, MaintenanceStop]]:
-    """Yield what maintenance stops in `after`, unless it does so `before` at the same time."""
+    """Yield what maintenance stops or leaves in `after`, unless it does the same in `before`."""
     for name, verdict in after.verdicts.items():
         stop = _maintenance_stop(verdict)
         if stop is not None and _maintenance_stop(before.verdicts.get(name)) != stop:

@@ -35,10 +35,12 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     for _, verdict in outlook.verdicts:
         lines += table(verdict.machines) if isinstance(verdict, Refuse) and verdict.machines else []
     lines += [f"{job} would be {_end(by, why.get(job))}" for job, by in outlook.stops]
-    lines += [
-        f"{job} would be stopped {when(stop.at, now)} for maintenance: {stop.window}"
-        for job, stop in outlook.vacated
-    ]
+    for job, stop in outlook.vacated:
+        lines.append(
+            f"{job} may still run when maintenance begins, because it cannot resume: {stop.window}"
+            if stop.is_left
+            else f"{job} would be stopped {when(stop.at, now)} for maintenance: {stop.window}"
+        )
     lines += [
         f"{job} would borrow, and would no longer be within its project's share"
         for job in outlook.demoted

@@ -23,7 +23,7 @@ from bastion.scheduler.outcome import (
     planned_of,
     promises_of,
 )
-from bastion.scheduler.phases.maintenance import stops
+from bastion.scheduler.phases.maintenance import running_into
 from bastion.scheduler.plan import (
     Admit,
     Estimate,
@@ -52,6 +52,7 @@ from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
+from quota.maintenance import Window
 
 
 def explain(draft: Draft) -> Plan:
@@ -136,7 +137,8 @@ class Holding:
         self._now, self._min_runtime_s = draft.now, draft.options.min_runtime_s
         self._reasons: dict[tuple[object, ...], WithinShare | Borrowing] = {}
         self._stops = {
-            name: MaintenanceStop(at=at, window=str(window)) for name, at, window in stops(draft)
+            running.name: _maintenance_of(running, window)
+            for running, window in running_into(draft)
         }
 
     def verdicts(self) -> Iterator[tuple[str, Verdict]]:
@@ -247,3 +249,9 @@ def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
 
 def _is_new(draft: Draft, job: JobRecord) -> bool:
     return not job.attempts and draft.now - min(job.submitted_at, job.queued_at) <= SUBMITTED_S
+
+
+def _maintenance_of(running: Running, window: Window) -> MaintenanceStop:
+    if not running.shape.resumes:
+        return MaintenanceStop(at=window.starts_at, window=str(window), is_left=True)
+    return MaintenanceStop(at=window.starts_at - running.grace_s, window=str(window))

@@ -28,18 +28,20 @@ def vacate(draft: Draft) -> None:
 
 def stops(draft: Draft) -> Iterator[tuple[str, float, Window]]:
     """Yield the gangs to stop for maintenance, the time at which their grace fits, and why."""
-    for running in draft.running.values() if draft.capacity.closures else ():
-        window = _window_of(draft, running)
-        if window is not None:
+    for running, window in running_into(draft):
+        if running.shape.resumes:
             yield running.name, window.starts_at - running.grace_s, window
 
 
+def running_into(draft: Draft) -> Iterator[tuple[Running, Window]]:
+    """Yield the gangs that will not end by themselves before a window on their machines."""
+    for running in draft.running.values() if draft.capacity.closures else ():
+        window = None if running.is_leaving else _window_of(draft, running)
+        if window is not None and draft.ends_at(running) > window.starts_at:
+            yield running, window
+
+
 def _window_of(draft: Draft, running: Running) -> Window | None:
-    """Return the window before which `running` will not end by itself, if it resumes after it."""
-    if running.is_leaving or not running.shape.resumes:
-        return None
+    """Return the window that closes any of its machines first."""
     rooms = (draft.capacity.by_name.get(name) for name in sorted(running.footprint.masks))
-    window = draft.capacity.closures.first(room.machine for room in rooms if room is not None)
-    if window is None or draft.ends_at(running) <= window.starts_at:
-        return None
-    return window
+    return draft.capacity.closures.first(room.machine for room in rooms if room is not None)

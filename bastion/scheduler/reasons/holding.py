@@ -25,10 +25,17 @@ class MaintenanceStop:
     at: float
     window: str
     """What is closed, when and why, in words."""
+    is_left: bool = False
+    """It cannot resume, so it is not stopped; `at` is when the window begins."""
 
 
 def _stopped(stop: MaintenanceStop | None, now: float) -> str:
-    return "" if stop is None else f"; maintenance stops it {when(stop.at, now)}: {stop.window}"
+    if stop is None:
+        return ""
+    if not stop.is_left:
+        return f"; maintenance stops it {when(stop.at, now)}: {stop.window}"
+    begins = f"begins {when(stop.at, now)}" if stop.at > now else "has begun"
+    return f"; maintenance {begins} but does not stop it, because it cannot resume: {stop.window}"
 
 
 @value

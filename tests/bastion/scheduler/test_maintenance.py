@@ -91,6 +91,23 @@ def test_what_runs_is_told_when_maintenance_stops_it() -> None:
     assert w.why("ends").endswith("can preempt it")
 
 
+def test_what_cannot_resume_shows_that_maintenance_leaves_it() -> None:
+    """It started before the window was known, so an admin decides."""
+    w = world()
+    w.ask("A", "a", gpu=1)
+    unresumed(w, "a")
+    w.cycle()
+    window = Window(starts_at=w.now + HOUR, ends_at=w.now + 2 * HOUR)
+    w.quota = replace(w.quota, maintenance=(window,))
+    w.cycle()
+    assert "; maintenance begins in 1h but does not stop it" in w.why("a")
+    assert "because it cannot resume: everything from" in w.why("a")
+    w.pass_time(HOUR)
+    w.cycle()
+    assert w.runs("a")
+    assert "; maintenance has begun but does not stop it" in w.why("a")
+
+
 def test_what_resumes_runs_until_its_notice_and_continues_after_the_window() -> None:
     """It gets its notice 30 seconds before the window, waits, and starts when the window ends."""
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))

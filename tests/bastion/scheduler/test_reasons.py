@@ -44,6 +44,20 @@ EXAMPLES: list[tuple[Reason, str]] = [
         "borrowed: A holds 1 gpu, all within its share; may be preempted for a gang within its"
         " share; maintenance stops it in 30s: p from 10:00 to 11:00 UTC",
     ),
+    *(
+        (
+            reasons.Borrowing(
+                project="A",
+                held=Amounts({}),
+                nominal=TWO,
+                maintenance=MaintenanceStop(at=at, window="p until 11:00 UTC", is_left=True),
+            ),
+            "asks for nothing under quota; may be preempted for a gang within its share;"
+            f" maintenance {begins} but does not stop it, because it cannot resume:"
+            " p until 11:00 UTC",
+        )
+        for at, begins in ((130, "begins in 30s"), (90, "has begun"))
+    ),
     (
         reasons.Ending(cause="preempt", deadline=130),
         "stopping: preempted; killed in 30s at the latest",

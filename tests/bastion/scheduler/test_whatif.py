@@ -103,6 +103,10 @@ def test_another_quota_tells_which_running_jobs_maintenance_stops() -> None:
     assert at_once.stops == (("b1", ""), ("b2", ""))
     assert not at_once.vacated
     assert all(isinstance(verdict, Preempt) for _, verdict in at_once.verdicts)
+    w.jobs[job] = replace(w.jobs[job], resume=False)
+    left = if_quota_were(w.snapshot(), replace(w.quota, maintenance=(later,)), w.now).outlook
+    assert left.vacated == ((job, replace(stop, at=later.starts_at, is_left=True)),)
+    assert repr(left) == f"<{job} may still run when maintenance begins>"
     w.quota = replace(w.quota, maintenance=(later,))
     assert not if_quota_were(w.snapshot(), w.quota, w.now).outlook.vacated
 

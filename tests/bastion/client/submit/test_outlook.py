@@ -35,7 +35,10 @@ def test_everything_that_would_happen_has_a_line() -> None:
         waits=("b",),
         refused=("c",),
         stops=(("old", "b"), ("big", "")),
-        vacated=(("long", MaintenanceStop(at=NOW + 3600, window="gpu from 8 to 9: drivers")),),
+        vacated=(
+            ("long", MaintenanceStop(at=NOW + 3600, window="gpu from 8 to 9: drivers")),
+            ("stays", MaintenanceStop(at=NOW + 3600, window="gpu from 8 to 9", is_left=True)),
+        ),
         demoted=("low",),
         promoted=("high",),
         verdicts=verdicts,
@@ -52,6 +55,7 @@ def test_everything_that_would_happen_has_a_line() -> None:
         "old would be preempted for b",
         "big would be preempted: maintenance begins in 30s: everything",
         "long would be stopped in 1h for maintenance: gpu from 8 to 9: drivers",
+        "stays may still run when maintenance begins, because it cannot resume: gpu from 8 to 9",
         "low would borrow, and would no longer be within its project's share",
         "high would be within its project's share",
     ]
