@@ -116,6 +116,9 @@ def resolve_code(
         raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from None
     except BundleError as error:
         raise BastionError(f"code: {error.message}", hint=error.hint, output=error.output) from None
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note("nothing was submitted")
+        raise
 
 
 def _resolve_checked(

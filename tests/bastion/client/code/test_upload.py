@@ -69,3 +69,15 @@ def test_a_file_of_the_command_that_is_left_out_is_told(
     assert [warning.partition(", left out")[0] for warning in warnings] == (
         [f"a command names {named}"] if named else []
     )
+
+
+def test_an_interrupted_upload_says_that_nothing_was_submitted(tmp_path: Path) -> None:
+    """Before the code is sent, no job refers to it."""
+    (tmp_path / "train.py").write_text("")
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        resolve_code(LocalDir(str(tmp_path)), MemoryStore(lambda: 0.0), start=tmp_path, report=stop)
+    assert caught.value.__notes__ == ["nothing was submitted"]
