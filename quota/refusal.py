@@ -40,7 +40,7 @@ class NoProject:
     user: str
 
     def __str__(self) -> str:
-        return f"{self.user} is not a member of any project, ask an admin of the quota file"
+        return f"{self.user} is not a member of any project; ask an admin of the quota file"
 
 
 @value

@@ -71,7 +71,7 @@ def test_a_request_is_charged_to_one_project_or_refused(
     ("user", "project", "text"),
     [
         ("user1", None, "user1 has several projects, name one of project1, project2"),
-        ("nobody", None, "nobody is not a member of any project, ask an admin of the quota file"),
+        ("nobody", None, "nobody is not a member of any project; ask an admin of the quota file"),
         ("user2", "project2", "user2 is not a member of project2, yours are project1"),
         ("nobody", "project2", "nobody is not a member of project2, you are a member of none"),
         (

@@ -157,7 +157,7 @@ def test_a_launch_goes_to_the_users_only_project() -> None:
         (
             "bob",
             None,
-            "project: bob is not a member of any project, ask an admin of the quota file",
+            "project: bob is not a member of any project; ask an admin of the quota file",
         ),
         ("ada", "green", "project: ada is not a member of green, yours are blue"),
         (
