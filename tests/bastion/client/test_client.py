@@ -362,7 +362,7 @@ def test_code_that_may_hold_secrets_is_warned_about(
     client, *_ = client_of()
     code = LocalDir(str(tmp_path))
     (warning,) = client.launch(replace(launch_of(), code=code)).warnings
-    assert warning.endswith("will be readable by all who can read the bucket: .env")
+    assert "will be readable by all who can read the bucket: .env; to leave" in warning
     assert caplog.messages == [f"warning: {warning}"]
     client.bundle(tmp_path)
     assert caplog.messages == 2 * [f"warning: {warning}"]
