@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 
-from bastion.scheduler.preemption.harm import borrowers_of
+from bastion.scheduler.preemption.harm import borrowers_of, excess_of
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import Amounts
@@ -26,21 +26,38 @@ def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Runnin
     """
     others = [name for name in draft.borrowers if name != project]
     quota, shares = draft.snapshot.quota, draft.shares
+    if not quota.groups:
+        yield from _furthest_above(draft, others)
+        return
     departing, gone = draft.departing(firm=True), list[Running]()
     for node in quota.chain(project):
-        near = [name for name in others if apart(quota, project, name)[-1].name == node.name]
+        near = [name for name in others if apart(quota, project, name)[-1] is node]
         if not near:
             continue
         with shares.without(gone, standing=departing.sums):
-            holds = node.name in shares.holding(project, asked)
-        if holds or not (shares.is_nested and asked):
-            for running in _furthest_above_first(draft, project, near):
-                gone.append(running)
-                yield running
+            is_within = not asked or node.name in shares.holding(project, asked)
+        for running in _furthest_above_first(draft, project, near) if is_within else ():
+            gone.append(running)
+            yield running
+
+
+def _furthest_above(draft: Draft, others: Iterable[str]) -> Iterator[Running]:
+    """The case without groups; see `borrowers_for`."""
+    lines = {name: excess_of(draft, name) for name in others}
+    heap = [(-excess.before, name, 0) for name, excess in lines.items()]
+    heapify(heap)
+    while heap:
+        _, name, at = heap[0]
+        excess = lines[name]
+        if at == len(excess.running):
+            heappop(heap)
+            continue
+        yield excess.running[at]
+        heapreplace(heap, (-excess.after(at + 1), name, at + 1))
 
 
 def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> Iterator[Running]:
-    """Yield borrowers of `others`; a group is above its share as well, and counts first."""
+    """The case with groups, which are above their shares themselves."""
     quota, shares = draft.snapshot.quota, draft.shares
     lines = {name: _least_lost_first(draft, name, project) for name in others}
     nodes = {name: [n.name for n in reversed(apart(quota, name, project))] for name in lines}

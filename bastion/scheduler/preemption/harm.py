@@ -13,6 +13,7 @@ from functools import partial
 from heapq import merge
 
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.excess import Excess
 from bastion.scheduler.state.holders.running import Running
 
 RECENT_S = 4 * 3600.0
@@ -44,7 +45,11 @@ def least_lost(draft: Draft, running: Running) -> Harm:
 
 
 def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
-    """Return those of `project` that nothing stops yet, or that may be spared, in order."""
+    """
+    Return those of `project` that nothing stops yet, or that may be spared, in order.
+
+    The result is the same object until a victim of the project is named or spared.
+    """
     search = draft.search
     for name in draft.victims.changed[search.victims_seen :]:
         search.borrowers.pop(draft.running[name].project, None)
@@ -53,6 +58,15 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
         found = (r for r in draft.borrowers[project] if not draft.is_departing(r, firm=True))
         search.borrowers[project] = sorted(found, key=partial(least_lost, draft))
     return search.borrowers[project]
+
+
+def excess_of(draft: Draft, project: str) -> Excess:
+    """Return the excess that earlier searches of the cycle computed, while it is valid."""
+    running, now = borrowers_of(draft, project), draft.shares.excess(project)
+    known = draft.search.excess.get(project)
+    if known is None or known.running is not running or known.before is not now:
+        known = draft.search.excess[project] = Excess(draft.shares, project, running)
+    return known
 
 
 def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:

@@ -11,6 +11,7 @@ from bastion.scheduler.effort import Effort
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.holders.ends import Ends
+from bastion.scheduler.state.holders.excess import Excess
 from bastion.scheduler.state.holders.running import Running
 
 Token = tuple[str, bool]
@@ -49,6 +50,8 @@ class Search:
         """(project, form) -> the state of the shares that had no room for borrowing it."""
         self.borrowers: dict[str, list[Running]] = {}
         """Project -> its borrowers that stay, in the order in which they are tried."""
+        self.excess: dict[str, Excess] = {}
+        """Project -> how far above its share it is as these leave."""
         self.victims_seen = 0
         """How many changes of the victims these include."""
         self.ends: Ends | None = None

@@ -15,6 +15,7 @@ from bastion.scheduler.phases import entitlement, guarantee, planned_starts
 from bastion.scheduler.phases.proposals import spare_victims
 from bastion.scheduler.phases.reservations.awaited import awaited
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.preemption.harm import excess_of
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.preemption.victims import _Search
@@ -52,6 +53,23 @@ def test_many_spared_at_once_are_those_spared_one_by_one(seed: int) -> None:
             alone.append(number)
             left -= weight
     assert found == alone
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_known_of_an_excess_is_what_is_counted_anew(seed: int) -> None:
+    """It is compared with every number of borrowers gone, and again after usage changes."""
+    draft = surveyed(seed)
+    shares = draft.shares
+    for _ in range(2):
+        for project in draft.borrowers:
+            excess = excess_of(draft, project)
+            assert excess_of(draft, project) is excess
+            for count in (len(excess.running), *range(len(excess.running))):
+                gone = list(excess.running[:count])
+                with shares.without(gone):
+                    assert excess.after(count) == pytest.approx(shares.excess(project))
+            shares.add(project, excess.running[0].held)
+            assert excess_of(draft, project) is not excess
 
 
 def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
