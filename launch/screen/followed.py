@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from launch.screen.notes import note
+from launch.screen.notes import note, note_remedy
 from launch.screen.printout import Printout
 from launch.screen.render import Output, span
 from quota.pattern import pattern
@@ -68,18 +68,7 @@ def tell_ended(out: Output, job: JobView) -> None:
     took = span((job.ended_at or out.now) - job.submitted_at)
     rest = after_phrase(state, job.text)
     note(f"{job.id} {out.state(state, state_phrase(state))} after {took}{rest}", is_prose=True)
-    if help_ := remedy(job.text):
-        note(f"hint: {help_}", is_prose=True)
-
-
-def remedy(text: str) -> str:
-    """Return what to do about the reason why a job failed; empty if it is the program's matter."""
-    if "ModuleNotFoundError: No module named" in text:
-        return (
-            "packages come from --python_env=FILE, a lock file in the code such as"
-            " requirements.txt; modules below src/ need --env=PYTHONPATH=src"
-        )
-    return ""
+    note_remedy(job.text)
 
 
 class Teller:

@@ -41,6 +41,16 @@ def note_maintenance(windows: Sequence[object]) -> None:
         note(f"{more} more of maintenance later: bastion quota show lists all")
 
 
+def note_remedy(reason: str) -> None:
+    """Note what to do about `reason`, why a job failed, unless that is up to its program."""
+    if "ModuleNotFoundError: No module named" in reason:
+        note(
+            "hint: packages come from --python_env=FILE, a lock file in the code such as"
+            " requirements.txt; modules below src/ need --env=PYTHONPATH=src",
+            is_prose=True,
+        )
+
+
 def _is_copied(shown: str) -> bool:
     """Whether a line has a command, which must stay on one line."""
     return "bastion " in shown or shown.startswith(" ")

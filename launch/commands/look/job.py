@@ -13,10 +13,9 @@ from launch.commands.look.code import show_code
 from launch.commands.look.use_text import size, used_text
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
-from launch.screen.followed import remedy
 from launch.screen.job_spec import spec_fields, stored
 from launch.screen.job_table import GONE, asks_of, id_of, parameters_of, why_of
-from launch.screen.notes import note
+from launch.screen.notes import note, note_remedy
 from launch.screen.render import (
     Column,
     Output,
@@ -243,7 +242,6 @@ def _tell_why(session: Session, why: Why) -> None:
     if start := _start(why, session):
         lines.append(f"expected start: {start}")
     write_lines([part for line in lines for part in out.prose(line)])
-    if help_ := remedy(why.text):
-        note(f"hint: {help_}", is_prose=True)
+    note_remedy(why.text)
     if why.state in ENDED:
         note(f"it ended {out.time(why.as_of)}; how long it waited: bastion events {why.job}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -350,7 +349,9 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
 
     (source, *rest) = args.source
     if source.endswith(".toml") and (behind := [*rest, *(args.command or ())]):
-        line = shlex.join(behind)
+        from shlex import join
+
+        line = join(behind)
         raise UsageError(
             f"{source} has its own commands, and takes no words after it, but {line} was given",
             hint=f"change the command in the file, or omit the file: bastion {args.verb_name} --"
