@@ -89,7 +89,9 @@ class _Judge:
 
     def reason(self, job: JobRecord) -> WaitingReason | None:
         """Return why `job` is set aside, or None."""
-        reason = _own_reason(job, self._now, self._states)
+        reason = None
+        if job.cancelled_by or job.held or job.after or job.not_before > self._now:
+            reason = _own_reason(job, self._now, self._states)
         if reason is None and self.failing and job.launch in self.failing:
             reason = Dependency(on=(self.failing[job.launch],), state="still ending")
         if reason is not None:

@@ -61,7 +61,9 @@ class Forms:
     def first_after(self, now: float, wait_s: float) -> float:
         """Return when the first head that has not yet waited that long will have; call in order."""
         if self._matters_at <= now:
-            found = [line.first.queued_at + wait_s for line in self.lines if not line.is_over]
+            found = [
+                line.gangs[line.at].queued_at + wait_s for line in self.lines if not line.is_over
+            ]
             self._matters_at = min([at for at in found if at > now], default=inf)
         return self._matters_at
 

@@ -117,7 +117,7 @@ class Line:
     @property
     def head(self) -> Gang:
         """Return the first gang that still waits."""
-        return self.first.gang
+        return self.gangs[self.at].gang
 
     @property
     def is_over(self) -> bool:
@@ -305,7 +305,8 @@ class Projects:
 
 def first_asked(lines: Iterable[Line]) -> float:
     """Return when the first gang of `lines` was submitted; infinity if no gang waits."""
-    return min([line.first.submitted_at for line in lines if not line.is_over], default=inf)
+    heads = [line.gangs[line.at] for line in lines if line.at < len(line.gangs)]
+    return min([head.submitted_at for head in heads], default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:

@@ -73,7 +73,8 @@ def awaited(
         gives = counts_quota and (running.project == project or draft.shares.left_of(running))
         return bool(gives) or gone.is_less_with(running)
 
-    able = (each for each in ending if each.name not in certain and matters(each))
+    some = filter(has_ended, ending if counts_quota else gone.givers(ending))
+    able = (each for each in some if each.name not in certain)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -83,8 +84,7 @@ def awaited(
     needed: dict[str, Running] = {}
     with draft.shares.without(certain.values() if counts_quota else ()):
         try:
-            others = _in_order(draft, filter(has_ended, able), order)
-            if not _add_until(needed, others, go, has_room):
+            if not _add_until(needed, _in_order(draft, filter(matters, able), order), go, has_room):
                 return None
             for running in spared([*reversed(needed.values())], go, has_room):
                 del needed[running.name]
@@ -235,6 +235,12 @@ class _Gone:
         if running.project == self._owner:
             return True
         return any(running.footprint.frees(*where) for where in self.lacking)
+
+    def givers(self, some: Iterable[Running]) -> Iterable[Running]:
+        """Return those of `some` that may give anything, examining each once."""
+        if self.lacking:
+            return some
+        return (each for each in some if each.project == self._owner or not each.is_spent)
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the lacking amounts."""
