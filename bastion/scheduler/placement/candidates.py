@@ -33,14 +33,15 @@ class View(NamedTuple):
         """Yield (free, room) of rooms that may hold `count` replicas, the fullest first."""
         resource, units = self.part.leading
         found = [self.scope.ascending(shelf, resource, units * count) for shelf in self.shelves]
-        for free, ordinal in merge(*found):
+        for free, ordinal in found[0] if len(found) == 1 else merge(*found):
             yield free, self.capacity.rooms[ordinal]
 
     def emptiest(self) -> Iterator[tuple[int, Room]]:
         """Yield (free, room) of all rooms, the emptiest first, ties by name."""
         resource = self.part.leading[0]
         found = [self.scope.descending(shelf, resource) for shelf in self.shelves]
-        for free, ordinal in merge(*found, key=lambda pair: (-pair[0], pair[1])):
+        pairs = found[0] if len(found) == 1 else merge(*found, key=lambda pair: (-pair[0], pair[1]))
+        for free, ordinal in pairs:
             yield free, self.capacity.rooms[ordinal]
 
     def in_order(self) -> Iterator[Room]:

@@ -41,13 +41,18 @@ class OrderPolicy:
             among_equals = self.ranks_of(snapshot, now)
             return lambda gang: (_priority_of(gang), among_equals(gang))
         rank_of = self.rank_of
-        if rank_of is not None:
-            return lambda gang: (_priority_of(gang), rank_of(gang, snapshot, now))
-        return lambda gang: (_priority_of(gang), 0.0)
+        if rank_of is None:
+            return _by_priority
+        return lambda gang: (_priority_of(gang), rank_of(gang, snapshot, now))
+
+
+def _by_priority(gang: Sequence[JobRecord]) -> Rank:
+    # For a single job, which nearly all gangs are, without another call.
+    return (gang[0].request.priority if len(gang) == 1 else _priority_of(gang)), 0.0
 
 
 def _priority_of(gang: Sequence[JobRecord]) -> float:
     """Return the priority of its most important job."""
-    if len(gang) == 1:  # nearly always
+    if len(gang) == 1:
         return gang[0].request.priority
     return min(job.request.priority for job in gang)

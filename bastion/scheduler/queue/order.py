@@ -4,8 +4,9 @@ Order: which waiting gang is considered next.
 Gangs of equal user and shape form one `Line`. What is found for the first gang of a line holds for
 all of them, so ten thousand equal jobs cost little more than one. Inside a project, lines are
 merged by rank (priority, then the order policy), by the user's usage where that counts, and by
-submission time; ties go by name. A user or project moves back as soon as one of its gangs is
-admitted, so that one cycle from nothing divides fairly, too.
+submission time; ties go by name. Among projects of equal score, the one whose next gang was
+submitted first goes first; ties go by name. A user or project moves back as soon as one of its
+gangs is admitted, so that one cycle from nothing divides fairly, too.
 
 This module must not know capacity.
 """
@@ -158,7 +159,7 @@ class Queue:
         self._between_users = between_users
         self._rows: dict[tuple[Rank, str], _Row] = {}
         for line in lines:
-            if not line.is_over:
+            if line.at < len(line.gangs):
                 self._file(line)
         self.served = 0
         """How many heads of its lines were served."""
@@ -172,7 +173,7 @@ class Queue:
 
     def _file(self, line: Line) -> _Row:
         """Put `line` at the end of its row."""
-        rank, submitted_at, name, _, _ = line.first
+        rank, submitted_at, name, _, _ = line.gangs[line.at]
         user = line.user if self._between_users else ""
         row = self._rows.get((rank, user))
         if row is None:
@@ -226,7 +227,7 @@ class Queue:
         if self._between_users:
             self._usage[line.user] = self._usage.get(line.user, 0.0) + usage
         into = row
-        if not line.is_over:
+        if line.at < len(line.gangs):
             into = self._file(line)
             heappush(into.heap, into.heap.pop())
         self._renew_first(row)
