@@ -26,7 +26,7 @@ from quota.pattern import pattern
 
 _SHORT_SIZE = pattern(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
 """`64G` and `64Gi` are 64 GiB, as in Slurm and Kubernetes."""
-_RANGE = pattern(r"\d+(?:\.\.|-|:)\d+")
+_RANGE = pattern(r"(\d+)(?:\.\.|-|:)(\d+)")
 """`0-9` is a range in `--array`, but one value in `--sweep`."""
 _RUNNERS = pattern(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
 """Words at the start of a command that do not describe the job."""
@@ -230,9 +230,11 @@ def _sweep(args: argparse.Namespace) -> Sweep | None:
     grid = {}
     for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, such as lr=0.1,0.01").items():
         grid[name] = [_setting(part) for part in _parts(written)] if written else []
-        if _RANGE.fullmatch(written):
+        if found := _RANGE.fullmatch(written):
+            first, last = found.groups()
             note(
-                f"note: {name} has one value, {written}; for 0 to 9: --sweep={name}=$(seq -s, 0 9)"
+                f"note: {name} has one value, {written}; for the numbers from {first} to {last}:"
+                f" --sweep={name}=$(seq -s, {first} {last})"
             )
     if len(grid) < len(args.sweep):
         raise UsageError("--sweep: a parameter is given twice; give each once, such as lr=0.1,0.01")

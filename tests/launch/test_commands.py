@@ -1112,8 +1112,10 @@ def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
         "dims": ("[64,32]", "{a:1,b:(2,3)}", "[]"),
     }
     assert other.launch.at_once == 4
-    told = "note: seed has one value, 0-9; for 0 to 9: --sweep=seed=$(seq -s, 0 9)"
-    ran = run("launch", "--dry_run", "--sweep=seed=0-9", "--sweep=lr=1e-3,1", "--", "x{seed}{lr}")
+    told = (
+        "note: seed has one value, 3..8; for the numbers from 3 to 8: --sweep=seed=$(seq -s, 3 8)"
+    )
+    ran = run("launch", "--dry_run", "--sweep=seed=3..8", "--sweep=lr=1e-3,1", "--", "x{seed}{lr}")
     assert [line for line in ran.err.splitlines() if line.startswith("note:")] == [told]
 
 

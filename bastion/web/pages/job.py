@@ -127,7 +127,7 @@ def _told(job: JobView, events: Sequence[EventView]) -> tuple[EventView, ...]:
 
 
 def holders_of(job: JobView, board: Board) -> Holders | None:
-    """Return who holds what `job` waits for; None if it does not wait for devices."""
+    """Return the jobs that hold what `job` waits for; None if it does not wait for devices."""
     row = board.by_id.get(job.id) or {}
     if row.get("phase") != "queued" and not row.get("waiting"):
         return None
