@@ -9,7 +9,7 @@ from tests.rigs.length import at_length
 from tests.simulation.world import World
 
 STORMS, OTHERS = 8, 2
-PROVE, PORTION = at_length(1_200), 100
+PROVE, PORTION = at_length(1_200), at_length(100)
 
 
 def results(world: World) -> dict[str, Result]:

@@ -17,7 +17,7 @@ from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
 
-QUICK, PROVE, PORTION = 2, at_length(300), 100
+QUICK, PROVE, PORTION = 2, at_length(300), at_length(100)
 WORLDS: tuple[Callable[[int, Parts], World], ...] = (
     away,
     unreadable,
