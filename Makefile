@@ -35,6 +35,7 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin --exclude bastion/agent/ $(PACKAGES)
 	$(BIN)/lint-imports
 	@$(BIN)/interrogate --quiet $(PACKAGES) || { $(BIN)/interrogate -vv --omit-covered-files $(PACKAGES); exit 1; }
 

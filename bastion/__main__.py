@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from bastion.errors import BastionError
+from bastion.system import require_linux
 
 if TYPE_CHECKING:
     from bastion.service.config.settings import ServeSettings
@@ -63,6 +64,7 @@ def serve(
     Raises:
         BastionError: It cannot run; the message says why.
     """
+    require_linux("a bastion")
     from bastion.service.config.settings import ServeSettings, pace_of
 
     settings = ServeSettings(
@@ -126,18 +128,29 @@ def compact(root: str) -> int:
     return 0
 
 
+def agent(arguments: list[str]) -> int:
+    """
+    Run the agent of a machine with the `arguments` of its command line; return its exit code.
+
+    Raises:
+        BastionError: This is not Linux.
+    """
+    require_linux("an agent")
+    from bastion.agent.main import main as run
+
+    return run(arguments)
+
+
 def main(arguments: list[str]) -> int:
     """Dispatch `python -m bastion VERB ...`, and return the exit code."""
-    if arguments[:1] == ["agent"]:
-        from bastion.agent.main import main as agent
-
-        return agent(arguments[1:])
-    if arguments[:1] in (["serve"], ["compact"]) and len(arguments) == 2:
-        try:
+    try:
+        if arguments[:1] == ["agent"]:
+            return agent(arguments[1:])
+        if arguments[:1] in (["serve"], ["compact"]) and len(arguments) == 2:
             return serve(root=arguments[1]) if arguments[0] == "serve" else compact(arguments[1])
-        except BastionError as error:
-            sys.stderr.write(f"{error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
-            return 1
+    except BastionError as error:
+        sys.stderr.write(f"{error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+        return 1
     sys.stderr.write("usage: python -m bastion agent FLAGS | serve ROOT | compact ROOT\n")
     return 2
 

@@ -8,8 +8,19 @@ carry the store's time (see `bastion.records.root`).
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Protocol
+
+if sys.platform == "linux":
+    _WITH_SLEEP = time.CLOCK_BOOTTIME
+else:
+    _WITH_SLEEP = time.CLOCK_MONOTONIC
+"""
+The clock that counts suspended time; on Linux, CLOCK_MONOTONIC stands still in that time.
+
+Source: clock_gettime(2) of Linux, clock_gettime(3) of macOS.
+"""
 
 
 class Clock(Protocol):
@@ -39,10 +50,9 @@ class SystemClock:
         """
         Return the seconds since boot, including suspended time.
 
-        It reads CLOCK_BOOTTIME instead of CLOCK_MONOTONIC: a lease or a permit must not stand still
-        while a paused virtual machine sleeps.
+        A lease or a permit must not stand still while a paused virtual machine sleeps.
         """
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.clock_gettime(_WITH_SLEEP)
 
     def sleep(self, seconds: float) -> None:
         """Sleep for `seconds` of real time."""

@@ -18,6 +18,12 @@ and over took 25 % of the time of `bastion list`.
 
 def start() -> int:
     """Load the command line and run this process's words; return the exit code."""
+    if os.name != "posix":
+        sys.stderr.write(
+            "error: Bastion runs on Linux and macOS only\n"
+            "hint: on Windows, use the Windows Subsystem for Linux (WSL)\n"
+        )
+        return 1
     gc.set_threshold(COLLECT_AFTER)  # first, because loading modules allocates objects too
     try:
         from launch.cli import main

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -118,7 +119,8 @@ def keep_ballast(folder: Path) -> None:
     if path.exists() or _free_bytes(folder) < _PLENTY * BALLAST_BYTES:
         return
     with suppress(OSError), path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
+        if sys.platform == "linux":  # agents run on nothing else
+            os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
 
 
 def remove_tree(place: Path) -> None:

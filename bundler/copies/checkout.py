@@ -11,12 +11,15 @@ import errno
 import os
 import shutil
 import stat
+import sys
 from pathlib import Path
 
 from bundler.errors import BundleError
 
 _BLOCK_BYTES = 2**30
 """Maximum bytes of one call; the kernel's own limit is just below 2 GiB."""
+_PIECE_BYTES = 2**20
+"""Bytes of one read where the kernel cannot copy from file to file."""
 _CANNOT = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.ETXTBSY)
 """Errors of copy_file_range if the kernel or the file system does not support it."""
 
@@ -78,17 +81,26 @@ def _copy_file(source: str, copy: str) -> None:
 def _copy_bytes(reader: int, writer: int, size: int) -> None:
     done = 0
     while done < size:
-        copied = _copy_shared(reader, writer) or os.sendfile(writer, reader, None, _BLOCK_BYTES)
+        copied = _copy_some(reader, writer)
         if not copied:
             raise BundleError("a cached tree was cut short while it was copied")
         done += copied
 
 
-def _copy_shared(reader: int, writer: int) -> int:
-    """Return the bytes copied by sharing blocks; 0 if that is not possible."""
-    try:
-        return os.copy_file_range(reader, writer, _BLOCK_BYTES)
-    except OSError as error:
-        if error.errno not in _CANNOT:
-            raise
-        return 0
+if sys.platform == "linux":
+
+    def _copy_some(reader: int, writer: int) -> int:
+        """Copy the next bytes, by sharing blocks if possible; return how many, 0 at the end."""
+        try:
+            shared = os.copy_file_range(reader, writer, _BLOCK_BYTES)
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+            shared = 0
+        return shared or os.sendfile(writer, reader, None, _BLOCK_BYTES)
+
+else:
+
+    def _copy_some(reader: int, writer: int) -> int:
+        """Copy the next bytes, from the writer's position; return how many, 0 at the end."""
+        return os.write(writer, os.pread(reader, _PIECE_BYTES, os.lseek(writer, 0, os.SEEK_CUR)))

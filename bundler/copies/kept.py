@@ -19,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -123,7 +124,8 @@ def _clear(cache: Path, name: str) -> None:
 def _is_ready(home: Path) -> bool:
     """Whether the tree can be used; it counts as used now."""
     try:
-        is_ready = (home / "boot").read_text() == _boot()
+        boot = _boot()
+        is_ready = bool(boot) and (home / "boot").read_text() == boot
         if is_ready:
             os.utime(home)
     except FileNotFoundError:
@@ -138,7 +140,8 @@ def _write_boot(home: Path) -> None:
 
 
 def _boot() -> str:
-    return _BOOT_ID.read_text().strip()
+    """Return the id of this boot; empty on systems other than Linux, where every use checks."""
+    return _BOOT_ID.read_text().strip() if sys.platform == "linux" else ""
 
 
 def _size_bytes(home: Path) -> int:

@@ -23,6 +23,7 @@ from bastion.clock import SystemClock
 from bastion.errors import BastionError, NotFoundError
 from bastion.records.keys import layout
 from bastion.spec import Job, Launch, Process, Resources
+from bastion.system import require_linux
 from bundler.code import LocalDir
 from launch import exits
 from launch.demo.encore import Encore, Piece
@@ -219,6 +220,7 @@ def play(folder: str, out: Output, *, web: bool = False) -> int:
     Raises:
         BastionError: It could not run.
     """
+    require_linux("the demo")
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="bastion-demo-"))
     clock = SystemClock()
     stage = Stage(place, clock)

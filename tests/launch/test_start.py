@@ -48,6 +48,20 @@ def test_a_thread_that_still_works_is_left_to_python() -> None:
     assert (ran.returncode, ran.stdout) == (0, "came back\nworked\n")
 
 
+def test_windows_is_refused_before_anything_is_loaded() -> None:
+    """The modules that are loaded next do not exist there."""
+    code = "import os; os.name = 'nt'\nfrom launch.start import start\nraise SystemExit(start())"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("error: Bastion runs on Linux and macOS only\nhint: on Windows,")
+
+
 def test_output_that_cannot_be_written_is_left_to_python() -> None:
     """Python reports it, and its exit code says so."""
     ran = ended("import os, sys\nprint('lost')\nos.close(1)")

@@ -9,6 +9,7 @@ label, and the others continue.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from multiprocessing.connection import wait
 
@@ -40,7 +41,16 @@ def run_points(points: Sequence[Point], *, cores: int = 0, told: Told | None = N
     """
     if len(points) == 1:
         return Runs(points=points, results=[_alone(points[0], told)], failed={})
-    return _Crowd(points, cores or len(os.sched_getaffinity(0)), told).run()
+    return _Crowd(points, cores or _all_cores(), told).run()
+
+
+def _all_cores() -> int:
+    """Return how many cores this process may use."""
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return cores
 
 
 def _alone(point: Point, told: Told | None) -> Result:

@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from bastion.system import require_linux
 from launch import exits
 from launch.commands.here.local_bastion import LocalBastion
 from launch.commands.here.local_jobs import jobs_on
@@ -71,6 +72,7 @@ def register(verbs: Verbs) -> None:
 
 def begin(args: argparse.Namespace) -> int:
     """`bastion up`."""
+    require_linux("a bastion with its machines")
     session = Session(args)
     root = session.profile.root
     folder = _folder(root)

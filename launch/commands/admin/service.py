@@ -71,7 +71,7 @@ def serve(args: argparse.Namespace) -> int:
 
 def run_agent(args: argparse.Namespace) -> int:
     """`bastion agent -- ...`."""
-    from bastion.agent.main import main
+    from bastion.__main__ import agent
 
     if not args.command:
         raise UsageError(
@@ -85,5 +85,5 @@ def run_agent(args: argparse.Namespace) -> int:
             hint="to end a machine: bastion agent -- end --home=FOLDER;"
             " for flags: bastion agent -- --help",
         )
-    done: int = main(args.command)
+    done: int = agent(args.command)
     return done
