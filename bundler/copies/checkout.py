@@ -87,7 +87,7 @@ def _copy_bytes(reader: int, writer: int, size: int) -> None:
         done += copied
 
 
-if sys.platform == "linux":
+if sys.platform == "linux" and hasattr(os, "copy_file_range"):
 
     def _copy_some(reader: int, writer: int) -> int:
         """Copy the next bytes, by sharing blocks if possible; return how many, 0 at the end."""
@@ -99,7 +99,7 @@ if sys.platform == "linux":
             shared = 0
         return shared or os.sendfile(writer, reader, None, _BLOCK_BYTES)
 
-else:
+else:  # including Pythons built for a C library before 2.27, as those of uv until August 2026
 
     def _copy_some(reader: int, writer: int) -> int:
         """Copy the next bytes, from the writer's position; return how many, 0 at the end."""

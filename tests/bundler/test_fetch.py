@@ -193,6 +193,18 @@ def test_a_copy_may_go_to_another_disk(tmp_path: Path) -> None:
         assert trees.read(Path(other) / "job") == trees.read(tree)
 
 
+def test_a_python_without_shared_copies_copies_bytes(tmp_path: Path) -> None:
+    """So were those of uv until August 2026: their C library is older than copy_file_range."""
+    tree = trees.write(tmp_path / "tree", {"big": os.urandom(3_000_000), "d/empty": ""})
+    code = (
+        "import os, sys; from pathlib import Path; del os.copy_file_range\n"
+        "from bundler.copies.checkout import checkout; checkout(*map(Path, sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", code, str(tree), str(tmp_path / "job")]
+    subprocess.run(words, check=True)
+    assert trees.read(tmp_path / "job") == trees.read(tree)
+
+
 def test_a_working_directory_in_use_is_refused(tmp_path: Path) -> None:
     """A job never gets a directory with contents; an empty one, or debris, is fine."""
     store = MemoryBlobs()

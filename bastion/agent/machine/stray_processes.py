@@ -21,6 +21,7 @@ import signal
 import time
 
 from bastion.agent.machine.machine_fault import is_machine_fault
+from bastion.agent.machine.pidfd import Held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def send(process: Seen, number: int) -> bool:
         OSError: The machine is out of descriptors or memory; the signal was not sent.
     """
     try:
-        handle = os.pidfd_open(process.pid)
+        held = Held(process.pid)
     except OSError as error:
         if is_machine_fault(error):
             raise
@@ -181,13 +182,13 @@ def send(process: Seen, number: int) -> bool:
         now = look(process.pid)
         if now is None or now.start != process.start:
             return False
-        signal.pidfd_send_signal(handle, number)
+        held.send(number)
     except OSError as error:
         if is_machine_fault(error):
             raise
         return False
     finally:
-        os.close(handle)
+        held.close()
     return True
 
 

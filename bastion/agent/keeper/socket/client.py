@@ -44,6 +44,7 @@ from bastion.agent.keeper.port import (
 )
 from bastion.agent.keeper.socket.request import LINE_BYTES, file_name
 from bastion.agent.machine.machine_fault import fault_text, is_machine_fault
+from bastion.agent.machine.pidfd import Held
 from bastion.agent.machine.stray_processes import MARK
 from bastion.errors import BastionError, ConflictError, NotFoundError
 
@@ -226,12 +227,12 @@ class KeeperClient:
         """
         peer = self._request_socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         pid, _, _ = struct.unpack("iII", peer)
-        handle = os.pidfd_open(pid)
+        held = Held(pid)
         try:
             if int(self._request("ping")["pid"]) == pid:
-                signal.pidfd_send_signal(handle, signal.SIGTERM)
+                held.send(signal.SIGTERM)
         finally:
-            os.close(handle)
+            held.close()
 
     def close(self) -> None:
         """Close the connections; the keeper continues."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -94,9 +95,22 @@ def test_a_session_is_ours_after_its_leader(run: object, mark: str) -> None:
     assert left.session == process.pid
 
 
-def test_a_recycled_pid_is_never_signalled(run: object) -> None:
-    """A signal goes to the process that was seen, or to none."""
+def pidfd_refused(pid: int) -> int:
+    """Answer as a kernel before 5.3."""
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.mark.parametrize("system", ["with pidfds", "kernel without", "Python without"])
+def test_a_recycled_pid_is_never_signalled(
+    system: str, run: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal goes to the process that was seen, or to none, also where there are no pidfds."""
     assert callable(run)
+    if system == "kernel without":
+        monkeypatch.setattr(os, "pidfd_open", pidfd_refused)
+    elif system == "Python without":
+        monkeypatch.delattr(os, "pidfd_open")
+        monkeypatch.delattr(signal, "pidfd_send_signal")
     process = run("echo up; sleep 1000; :")
     seen = strays.look(process.pid)
     assert seen
@@ -105,6 +119,7 @@ def test_a_recycled_pid_is_never_signalled(run: object) -> None:
     assert process.poll() is None
     assert strays.send(seen, signal.SIGKILL)
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert not strays.send(seen, signal.SIGKILL)
 
 
 def test_strange_names_are_read_right(tmp_path: Path) -> None:
