@@ -100,6 +100,15 @@ def main(argv: Sequence[str]) -> int:
         return 1
 
 
+def login(uid: int) -> tuple[str, str]:
+    """Return the name and the home of a user: a container may run as a number that has neither."""
+    try:
+        found = pwd.getpwuid(uid)
+    except KeyError:
+        return str(uid), os.environ.get("HOME") or "/"
+    return found.pw_name, found.pw_dir
+
+
 def settings_of(said: argparse.Namespace) -> AgentSettings:
     """
     Return the settings on a command line.
@@ -108,7 +117,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         SpecError: A resource or label is malformed, or jobs cannot run as the named user.
     """
     run_as = user_of(said.run_as) if said.run_as else None
-    user = pwd.getpwuid(os.getuid() if run_as is None else run_as.uid)
+    user, user_home = login(os.getuid() if run_as is None else run_as.uid)
     return AgentSettings(
         machine=said.machine,
         pool=said.pool,
@@ -123,8 +132,8 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         cloud=said.cloud,
         orphan_timeout_s=said.orphan_timeout_s,
         boot_id=_BOOT_ID.read_text().strip(),
-        user=user.pw_name,
-        user_home=user.pw_dir,
+        user=user,
+        user_home=user_home,
         run_as=run_as,
         root_url=said.root,
         tempo=tempo_of(said.root),

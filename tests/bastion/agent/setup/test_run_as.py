@@ -22,6 +22,7 @@ from bastion.agent.keeper.fake import Script
 from bastion.agent.keeper.port import AttemptStart, IdleRule, KeeperError, ProcessStart, RunAs
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine.job_files import give_away
+from bastion.agent.main import login
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.prepare import Prepared, SetupContext, with_python
 from bastion.agent.setup.python_env import Recipe
@@ -291,3 +292,15 @@ def test_a_home_stays_open_to_the_jobs_of_an_earlier_agent(
     passed = [open_path / name for name in ("work", "cache", "cache/python")]
     assert [modes[folder] for folder in passed] == [[0o711]] * 3
     assert modes[open_path / "numbers"] == [0o700]
+
+
+def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod may run as any number: its agent starts, and its jobs get the home of the pod."""
+    monkeypatch.setenv("HOME", "/data")
+    assert login(os.getuid()) == (
+        pwd.getpwuid(os.getuid()).pw_name,
+        pwd.getpwuid(os.getuid()).pw_dir,
+    )
+    assert login(2_000_000_001) == ("2000000001", "/data")
+    monkeypatch.delenv("HOME")
+    assert login(2_000_000_001) == ("2000000001", "/")
