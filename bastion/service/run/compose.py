@@ -48,6 +48,8 @@ from bastion.store.probe import probe
 WEBHOOK_WORKERS = 16
 """Webhooks that can hang at the same time before others wait, at most for one deadline."""
 _QUOTA_HINT = "write a path, or a URL as gs://PRIVATE/quota.toml"
+_REFUSALS = 3
+"""Refusals of the store in a row, a second apart, that end a bastion which starts."""
 PROVIDER_WORKERS = 4
 """Threads of each pool's lane."""
 
@@ -219,17 +221,23 @@ def _probe(
     """
     Probe `store` once it can be reached and has room.
 
-    A bastion may be started during an outage or on a full disk; then it waits. Any other refusal
-    ends it.
+    A bastion may be started during an outage or on a full disk; then it waits. The third of any
+    other refusals in a row ends it: rights that were just granted are refused for a moment.
     """
     told: StoreError | None = None
+    refusals = 0
     while not is_stopping():
         try:
             probe(store, pause=lambda: clock.sleep(pause_s))
             return
         except StoreError as error:
-            if isinstance(error, StoreRefusedError) and not isinstance(error, StoreFullError):
+            is_refusal = isinstance(error, StoreRefusedError)
+            refusals = refusals + 1 if is_refusal and not isinstance(error, StoreFullError) else 0
+            if refusals == _REFUSALS:
                 raise
+            if refusals:
+                clock.sleep(STORE_RETRY_S)
+                continue
             # Each try names a new object, so each would be another problem.
             told = told if told and type(told) is type(error) else error
             journal.problem(STORE, told)

@@ -163,18 +163,35 @@ def test_a_bastion_that_begins_on_a_full_disk_waits() -> None:
     assert said.getvalue().count("the disk is full") == 2
 
 
-def test_a_store_that_refuses_ends_it() -> None:
-    """A bucket that does not exist is an immediate error."""
+class Refusing(MemoryStore):
+    """Refuses the first `left` writes."""
 
-    class Refusing(MemoryStore):
-        def create(self, key: str, data: bytes) -> Written:
+    left = 2
+
+    def create(self, key: str, data: bytes) -> Written:
+        """Write `data` once no refusals are left."""
+        if self.left:
+            self.left -= 1
             raise StoreRefusedError("there is no bucket")
+        return super().create(key, data)
 
+
+def test_a_store_that_refuses_ends_it() -> None:
+    """A bucket that does not exist is an error within seconds."""
     clock = VirtualClock()
+    store = Refusing(clock.wall)
+    store.left = 3
+    begun = clock.monotonic()
     with pytest.raises(StoreRefusedError, match="no bucket"):
-        _probe(
-            Refusing(clock.wall), clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0
-        )
+        _probe(store, clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0)
+    assert clock.monotonic() - begun <= 5.0
+
+
+def test_a_refusal_of_a_moment_does_not_end_it() -> None:
+    """Rights that were just granted are in force everywhere after a moment; nothing is printed."""
+    clock, said = VirtualClock(), StringIO()
+    _probe(Refusing(clock.wall), clock, Journal("b", clock, out=said), lambda: False, pause_s=0.0)
+    assert said.getvalue() == ""
 
 
 def test_a_broken_port_for_metrics_never_ends_it() -> None:
