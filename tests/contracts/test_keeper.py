@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent.attempt_key import command_key
 from bastion.agent.keeper.port import (
     IDLE,
     LOST_CONTACT,
@@ -25,6 +26,7 @@ from bastion.agent.keeper.port import (
     WentIdle,
 )
 from bastion.errors import ConflictError, NotFoundError
+from bastion.spec.names import job_id
 from tests.rigs.keepers import (
     COMPLAINS,
     CRASHES,
@@ -258,6 +260,18 @@ def test_a_key_is_started_once(world: World) -> None:
     world.ended("a")
     with pytest.raises(ConflictError):
         world.keeper.start(attempt("a", EXITS))
+
+
+def test_the_longest_names_make_a_key(world: World) -> None:
+    """Dots, like every character of a name, leave room for a command beside the longest host."""
+    name = "a" + "." * 61 + "b"
+    host = f"{name}/{job_id(name, '0' * 26)}.29999/a9999-{'f' * 16}/r29999/h9999"
+    for key in (host, command_key(host, "0" * 26)):
+        world.keeper.start(attempt(key, HELLO))
+        assert world.ended(key).processes[0].code == 0
+        assert world.log(key) == b"hello\n"
+        world.keeper.forget(key)
+    assert world.keeper.attempts() == ()
 
 
 def test_many_are_started_at_once(world: World) -> None:

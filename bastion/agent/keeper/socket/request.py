@@ -19,6 +19,9 @@ LINE_BYTES = 16 << 20
 
 _SPECIAL = re.compile(rb"[^A-Za-z0-9_-]")
 
+_SPECIAL_IF_LONG = re.compile(rb"[^A-Za-z0-9_.@+-]|^\.")
+"""The longest keys keep the characters that names allow, so that they still name a folder."""
+
 
 class BadRequestError(ValueError):
     """A malformed request; the message is the answer."""
@@ -148,7 +151,12 @@ def key(fields: dict[str, object]) -> str:
 
 def file_name(of_key: str) -> str:
     """Return the file name of a key: one to one, and never special to a file system."""
-    return _SPECIAL.sub(lambda found: b"%%%02X" % ord(found[0]), of_key.encode()).decode()
+    name = _escaped(_SPECIAL, of_key)
+    return name if len(name) <= KEY_BYTES else _escaped(_SPECIAL_IF_LONG, of_key)
+
+
+def _escaped(special: re.Pattern[bytes], of_key: str) -> str:
+    return special.sub(lambda found: b"%%%02X" % ord(found[0]), of_key.encode()).decode()
 
 
 def text(value: object, name: str) -> str:
