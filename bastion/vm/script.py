@@ -11,6 +11,9 @@ from bastion.vm.bastion_vm import BastionVm
 
 FOLDER = "/var/lib/bastion-serve"
 
+LOG_BYTES, KEPT_BYTES = 256 << 20, 16 << 20
+"""Longest `serve.log`, and what stays of one that is longer: weeks of a busy bastion, and days."""
+
 
 def startup_script(vm: BastionVm) -> str:
     """
@@ -37,6 +40,8 @@ def startup_script(vm: BastionVm) -> str:
         "IMAGE": shlex.quote(vm.image),
         "REGISTRY": shlex.quote(vm.image.partition("/")[0] if "/" in vm.image else ""),
         "SERVE": shlex.join(serve),
+        "MOST": str(LOG_BYTES),
+        "KEPT": str(KEPT_BYTES),
     }
     begin = _CONTAINER if vm.image else _WHEEL
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _SCRIPT.replace("@BEGIN@", begin))
@@ -70,7 +75,8 @@ serve() {
   fi
   docker image inspect "$image" >/dev/null || return 1
   docker rm --force bastion >/dev/null 2>&1
-  docker run --rm --name bastion --network host "$image" @SERVE@
+  # Its lines are in serve.log: a second copy would grow without limit.
+  docker run --rm --name bastion --log-driver none --network host "$image" @SERVE@
 }
 """
 
@@ -104,6 +110,17 @@ cd "$dir" || exit 1
 exec 9>run.lock
 flock -n 9 || exit 0
 @BEGIN@
+bound_log() {
+  # The bucket has all lines; those that are written meanwhile are only there.
+  while :; do
+    if [ "$(wc -c <serve.log)" -gt @MOST@ ]; then
+      tail -c @KEPT@ serve.log >serve.tail && cat serve.tail >serve.log
+      rm -f serve.tail
+    fi
+    sleep 3600
+  done
+}
+bound_log 9>&- &
 pause=1
 while :; do
   began="$(date +%s)"

@@ -22,7 +22,7 @@ from bastion.provider.boot import cloud_init, own_wheel
 from bastion.records.code.wheel import ensure_wheel
 from bastion.store.folder.local import LocalStore
 from bastion.vm.bastion_vm import BastionVm
-from bastion.vm.script import startup_script
+from bastion.vm.script import KEPT_BYTES, LOG_BYTES, startup_script
 from tests.bastion.vm.shared import VM
 from tests.servers.s3 import free_port
 
@@ -93,15 +93,24 @@ def test_a_bastion_that_is_killed_is_begun_again(served: Path) -> None:
     assert "bastion: it ended with 137, and starts again in 1 s" in log.read_text()
 
 
+def test_its_log_does_not_fill_the_disk(served: Path) -> None:
+    """Of a log that has grown for months the last lines stay, and later ones follow them."""
+    log = served / "vm" / "serve.log"
+    log.parent.mkdir()
+    with log.open("wb") as file:
+        file.seek(LOG_BYTES)
+        file.write(b"\nthe last line\n")
+    tools = engine_in(served)
+    (tools / "docker").write_text("#!/bin/sh\necho docker answers\nexit 1\n")
+    run(served, replace(VM, image=IMAGE), tools=tools)
+    until(lambda: log.stat().st_size <= KEPT_BYTES + (1 << 16))
+    until(lambda: log.read_bytes().partition(b"\nthe last line\n")[2])
+
+
 @pytest.mark.parametrize("registry", ["answers", "away"])
 def test_an_image_is_run_by_the_engine(served: Path, registry: str) -> None:
     """A boot logs in and pulls the tag's current image; without the registry the old one runs."""
-    tools = served / "bin"
-    tools.mkdir()
-    for name in ("docker", "docker-credential-gcr"):
-        tool = tools / name
-        tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{served}/calls\n' + TOOLS[name])
-        tool.chmod(0o755)
+    tools = engine_in(served)
     if registry == "away":
         (served / "away").touch()
     vm = replace(VM, image=IMAGE, metrics_port=9420, metrics_host="10.0.0.7")
@@ -114,11 +123,22 @@ def test_an_image_is_run_by_the_engine(served: Path, registry: str) -> None:
         f"docker pull {IMAGE}",
         f"docker image inspect {IMAGE}",
         "docker rm --force bastion",
-        f"docker run --rm --name bastion --network host {IMAGE} serve"
+        f"docker run --rm --name bastion --log-driver none --network host {IMAGE} serve"
         " --root=gs://bucket/shared-bastion --name=shared-bastion"
         " --metrics_port=9420 --metrics_host=10.0.0.7",
     ]
     assert (served / "vm" / ".docker" / "config.json").exists()
+
+
+def engine_in(folder: Path) -> Path:
+    """Make an engine's programs, which note their calls, and return their folder."""
+    tools = folder / "bin"
+    tools.mkdir()
+    for name in ("docker", "docker-credential-gcr"):
+        tool = tools / name
+        tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{folder}/calls\n' + TOOLS[name])
+        tool.chmod(0o755)
+    return tools
 
 
 TOOLS = {
