@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -342,6 +343,21 @@ def test_the_folder_of_a_machine_goes_with_its_job(begin: Any) -> None:
     (batch.home / "over").touch()
     assert batch.process.wait(PATIENCE_S) == 0
     assert not batch.home.exists()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-tmpfiles"), reason="needs systemd-tmpfiles")
+def test_a_node_that_deletes_old_files_leaves_those_of_a_machine(
+    begin: Any, tmp_path: Path
+) -> None:
+    """A machine may outlive the age at which its node deletes files of /tmp."""
+    batch = begin("touch here; exec sleep 1000")
+    until(lambda: (batch.home / "here").exists())
+    (tmp_path / "bastion" / "old").touch()
+    (tmp_path / "conf").write_text(f"e {tmp_path}/bastion - - - 1us\n")
+    subprocess.run(["systemd-tmpfiles", "--clean", str(tmp_path / "conf")], check=True)
+    assert not (tmp_path / "bastion" / "old").exists()
+    assert (batch.home / "here").exists()
+    assert (batch.home / "start").exists()
 
 
 def test_the_end_of_its_time_is_noted_ahead(begin: Any) -> None:
