@@ -196,6 +196,9 @@ class ThreadLane:
             with self._changed:
                 key, work = (self._urgent or self._other).popleft()
             if self._is_closed:
+                with self._changed:
+                    self._in_flight.discard(key)
+                    self._changed.notify_all()
                 continue
             try:
                 done = Done(key=key, result=work())

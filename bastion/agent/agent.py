@@ -263,6 +263,11 @@ class Agent:
             else:
                 self._events += self._keeper.poll(self._wait_s(self._clock.monotonic()))
 
+    def abandon(self) -> None:
+        """Let its set-ups end at their next step: another agent takes its hosts over."""
+        for host in self._hosts.values():
+            host.stage = Stage.GONE
+
     def _watch(self, engine: Engine) -> EngineWatch:
         home = self._settings.home
         return EngineWatch(engine, self._keeper, self._errands, home=home, say=self._say)
@@ -343,7 +348,7 @@ class Agent:
                     stale or "arrived after the cloud announced that it will reclaim this machine"
                 )
             if stale and isinstance(instruction, Start):
-                self._refuse(number, instruction, stale)
+                self._start(number, instruction, stale)
             elif stale and isinstance(instruction, Exec):
                 self._execute(number, instruction, now, f"instructions {number} {stale}")
             else:
@@ -379,13 +384,16 @@ class Agent:
             case _:
                 assert_never(instruction)
 
-    def _start(self, number: int, start: Start) -> None:
+    def _start(self, number: int, start: Start, refused: str = "") -> None:
+        """Start a host, or report why not: otherwise the bastion would wait for it forever."""
         of = host_named(start)
         key = key_of(of)
-        if key in self._hosts or self._is_leaving:
+        if key in self._hosts or (self._is_leaving and not refused):
             return
         self._instructions.begin(key, number)
         self._hosts[key] = Host.told(of, start, self._around)
+        if refused:
+            self._hosts[key].refuse(f"instructions {number} {refused}")
 
     def _run_command(self, number: int, told: Exec, now: float) -> None:
         if told.argv_digest:
@@ -403,16 +411,6 @@ class Agent:
         commands = Commands(of, self._around)
         commands.refuse(told, problem or "this host no longer runs here", now)
         self._refused.append(commands)
-
-    def _refuse(self, number: int, start: Start, why: str) -> None:
-        """Report that a host is not started: otherwise the bastion would wait for it forever."""
-        of = host_named(start)
-        key = key_of(of)
-        if key in self._hosts:
-            return
-        self._instructions.begin(key, number)
-        self._hosts[key] = Host.told(of, start, self._around)
-        self._hosts[key].refuse(f"instructions {number} {why}")
 
     def _stop(self, number: int, stop: StopHost, now: float) -> None:
         of = host_named(stop)

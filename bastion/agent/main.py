@@ -64,6 +64,9 @@ UPGRADED = 76
 _LONG_WORKERS = 3
 """Threads for set-ups, and for outputs: more would only share one network."""
 
+_SET_UPS_S = 60.0
+"""Longest wait for set-ups that are no longer needed: most end within a second."""
+
 _LOOK_WORKERS = 3
 """Threads for checks of devices, samples of use, and the cloud's notices: one for each."""
 
@@ -248,6 +251,7 @@ def _serve(
         first = layout.instructions(settings.machine, keeper.life, 0)
         watch = open_watch(settings.root_url, layout.folder_of(first), clock)
         keeper.wakes = watch
+        agent = None
         try:
             agent = Agent(
                 store,
@@ -271,8 +275,7 @@ def _serve(
         except KeeperGoneError as error:
             say(f"{error}: the agent starts over")
             begun = replace(begun, steps=())
-            for each in (lane, long_lanes.slow, long_lanes.looks, long_lanes.other):
-                each.close()
+            _give_way(agent, lane, long_lanes)
             continue
         except HomeGoneError:
             _kill_all(keeper)
@@ -286,6 +289,15 @@ def _serve(
             return UPGRADED
         say(f"agent of {settings.machine} has left")
         return 0
+
+
+def _give_way(agent: Agent | None, lane: ThreadLane, long_lanes: LongLanes) -> None:
+    """End the work of `agent`, for the next one prepares the same hosts in the same folders."""
+    if agent is not None:
+        agent.abandon()
+    for each in (lane, long_lanes.slow, long_lanes.looks, long_lanes.other):
+        each.close()
+    long_lanes.slow.settle(_SET_UPS_S)
 
 
 def _keeper(

@@ -166,7 +166,9 @@ def test_closing_drops_work_that_has_not_begun() -> None:
     assert began.wait(10.0)
     lane.close()
     gate.set()
-    lane.wait(0.2)
+    lane.settle(10.0)
+    assert [done.key for done in lane.collect()] == ["first"]
+    assert not lane.has_work()
     assert not runs
 
 

@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from bastion.agent import main
+from bastion.agent.begin.begin import NOTHING_BEGUN
 from bastion.agent.home import FolderHome
+from bastion.agent.keeper.socket import client
 from bastion.agent.machine.machine_fault import is_machine_fault
+from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.code_setup import SetUpError
 from bastion.agent.setup.python_env import BuildError, build, recipe_of, take
+from bastion.machine import Leave
 from bastion.records.code.bundles import Bundles
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
@@ -25,8 +34,8 @@ from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
 from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
-from tests.bastion.agent.real_machine import Machine
-from tests.rigs.agent import OF, start, stop
+from tests.bastion.agent.real_machine import Machine, shell
+from tests.rigs.agent import MACHINE, OF, start, stop
 from tests.servers.wheels import make_wheel
 
 UV = Path(sys.executable).with_name("uv")
@@ -416,3 +425,49 @@ def test_a_build_that_is_cancelled_ends(tmp_path: Path, monkeypatch: pytest.Monk
         machine.until(lambda: not Path(f"/proc/{begun.read_text().strip()}").exists())
     finally:
         machine.close()
+
+
+def test_an_agent_that_starts_over_ends_its_builds_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a keeper did not answer for a while, no two set-ups of one host run at a time."""
+    programs, begun, both = tmp_path / "bin", tmp_path / "begun", tmp_path / "both"
+    programs.mkdir()
+    (programs / "uv").write_text(
+        f"#!/bin/sh\nfor pid in $(cat {begun} 2>/dev/null); do kill -0 $pid && touch {both}; done\n"
+        f"echo $$ >>{begun}\nexec sleep 1000\n"
+    )
+    (programs / "uv").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setattr(client, "ANSWER_S", 0.5)
+    machine = Machine(tmp_path / "machine")
+    machine.home.mkdir()
+    settings = AgentSettings(
+        machine=MACHINE, root_url=f"file://{machine.root}", home=str(machine.home)
+    )
+    serve = partial(main._serve, machine.bucket.store, settings, machine.home)
+    home = FolderHome(machine.home)
+    agent = Thread(target=serve, args=(home, None, NOTHING_BEGUN), daemon=True)
+    agent.start()
+    try:
+        submit(machine, Code(tmp_path))
+        machine.bucket.instruct(start())
+        machine.until(lambda: begun.exists() and begun.read_text().endswith("\n"))
+        first = begun.read_text().strip()
+        os.kill(machine.keeper_pid(), signal.SIGSTOP)
+        machine.bucket.spec(shell("true"), launch="launch-true")
+        other = at("n2", "other-abc")
+        machine.bucket.instruct(replace(start(other), launch="launch-true"))
+        machine.until(lambda: not Path(f"/proc/{first}").exists())
+        os.kill(machine.keeper_pid(), signal.SIGCONT)
+        machine.until(lambda: len(begun.read_text().split()) > 1)
+        assert not both.exists()
+        machine.bucket.instruct(stop())
+        machine.drained()
+        machine.drained(other)
+    finally:
+        os.kill(machine.keeper_pid(), signal.SIGCONT)
+        machine.bucket.instruct(Leave())
+        agent.join(BUILD_S)
+        machine.close()
+    assert not agent.is_alive()
