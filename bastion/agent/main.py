@@ -275,6 +275,7 @@ def _serve(
         except KeeperGoneError as error:
             say(f"{error}: the agent starts over")
             begun = replace(begun, steps=())
+            keeper.close()
             _give_way(agent, lane, long_lanes)
             continue
         except HomeGoneError:

@@ -387,11 +387,11 @@ def test_a_start_that_meets_an_ending_keeper_is_lost(machine: Machine) -> None:
 def test_a_keeper_that_dies_before_the_first_turn_is_followed_by_a_new_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The agent does not end with it: it starts again."""
-    made: list[int] = []
+    """The agent does not end with it: it starts again, and lets go of its connections."""
+    made: list[KeeperClient] = []
 
     def make(_store: object, keeper: KeeperClient, *_: object, **_more: object) -> Agent:
-        made.append(keeper.life)
+        made.append(keeper)
         if len(made) == 1:
             raise KeeperGoneError("it died")
         raise HomeGoneError("enough")
@@ -404,4 +404,6 @@ def test_a_keeper_that_dies_before_the_first_turn_is_followed_by_a_new_life(
     store = LocalStore(root, makes_root=True)
     with pytest.raises(HomeGoneError):
         main._serve(store, settings, home, FolderHome(home), None, NOTHING_BEGUN)
-    assert made == [1, 1]
+    assert [keeper.life for keeper in made] == [1, 1]
+    with pytest.raises(KeeperGoneError, match="this connection to the keeper is closed"):
+        made[0].poll(0.0)
