@@ -111,10 +111,10 @@ exec 9>run.lock
 flock -n 9 || exit 0
 @BEGIN@
 bound_log() {
-  # The bucket has all lines; those that are written meanwhile are only there.
+  # The bucket has all lines, also those that are written meanwhile and are lost here.
   while :; do
     if [ "$(wc -c <serve.log)" -gt @MOST@ ]; then
-      tail -c @KEPT@ serve.log >serve.tail && cat serve.tail >serve.log
+      tail -c @KEPT@ serve.log >serve.tail && : >serve.log && cat serve.tail >>serve.log
       rm -f serve.tail
     fi
     sleep 3600
