@@ -383,11 +383,12 @@ class Host:
 
     def _finish(self, now: float) -> None:
         assert self._end is not None
-        if not self.commands.is_done:
-            self.commands.stop(now)
-            self.wake_at = self.commands.turn(now)
-            return
-        self._end.turn(now, self._run)
+        self.commands.stop(now)
+        wake_at = self.commands.turn(now)
+        if self.commands.are_dead:
+            self._end.turn(now, self._run, is_alone=self.commands.is_done)
+        else:
+            self.wake_at = wake_at
 
 
 def _key_of(state: AttemptState) -> str:

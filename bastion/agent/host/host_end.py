@@ -53,8 +53,12 @@ class HostEnd:
         self._is_written = True
         self._context.bells.ring(facts.Ended(of=self._of, end=end))
 
-    def turn(self, now: float, run: HostRun | None) -> None:
-        """Write the register and drain the rest of `run`, as far as possible now."""
+    def turn(self, now: float, run: HostRun | None, *, is_alone: bool) -> None:
+        """
+        Write the register and drain the rest of `run`, as far as possible now.
+
+        It is drained once `is_alone`: the output of commands beside it is in the bucket too.
+        """
         context = self._context
         if not self._is_written:
             key = end_key(self._of, context.settings.machine)
@@ -65,11 +69,11 @@ class HostEnd:
         if run is not None:
             run.ship(now)
             self._tell(run)
-            if run.logs.broken and self._is_written:
+            if run.logs.broken and self._is_written and is_alone:
                 self._give_up(BastionError(run.logs.broken))
                 return
         self._saving.finish(now)
-        if not self._is_written or not self._saving.is_done:
+        if not (self._is_written and self._saving.is_done and is_alone):
             return
         if self._drained is None:
             if run is None or run.is_shipped:

@@ -15,6 +15,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import look
 from bastion.records.reports.registers import CommandEnd, LongCommand
+from bastion.store.memory import Fault, Operation
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
@@ -102,6 +103,33 @@ def test_a_command_ends_before_its_host_does(machine: Machine) -> None:
     host = machine.bucket.end()
     assert host is not None
     assert host.codes == (0,)
+
+
+def test_a_host_ends_though_the_output_of_a_command_is_not_sent_yet() -> None:
+    """Devices wait for what runs there, and the drain for what it has printed."""
+    prefix = layout.command_log(OF.project, OF.job, f"{ID}1")
+    away = True
+
+    def faults(_operation: Operation, key: str) -> Fault | None:
+        return Fault.BEFORE if away and key.startswith(prefix) and key.endswith(".log") else None
+
+    printing = Script(output=((0.0, b"much\n"),), runs_s=float("inf"))
+    rig = Rig(lambda _: printing, faults=faults)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    rig.bucket.instruct(command("yes"))
+    rig.pass_s(1)
+    rig.bucket.instruct(stop())
+    rig.pass_s(5)
+    assert rig.bucket.end() is not None
+    assert rig.bucket.told()[-1] == "ended"
+    away = False
+    rig.pass_s(60)
+    assert rig.bucket.told()[-1] == "drained"
+    end = look(rig.memory, layout.command_end(prefix), CommandEnd)
+    assert end is not None
+    assert (end.signal, end.size_bytes) == (15, 5)
 
 
 def test_a_command_is_stopped_at_its_limit(machine: Machine) -> None:

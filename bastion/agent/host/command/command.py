@@ -72,6 +72,11 @@ class Command:
         self.is_done = False
         """Whether its end and all its output are in the bucket."""
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether it no longer runs, or never ran."""
+        return self._end is not None
+
     def refuse(self, problem: str) -> None:
         """End it without starting it."""
         self._is_refused = True

@@ -59,6 +59,11 @@ class Commands:
         """Whether none is left: none runs, and every end is written."""
         return not self._commands and not self._asked
 
+    @property
+    def are_dead(self) -> bool:
+        """Whether none runs or will be started; output and ends may still have to be sent."""
+        return not self._asked and all(each.is_dead for each in self._commands.values())
+
     def start(self, told: Exec, attempt: AttemptStart | None, now: float) -> None:
         """
         Start a command beside the running host, unless it already has an end.
