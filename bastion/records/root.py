@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field
@@ -443,7 +444,12 @@ def quota_text_in(data: bytes) -> str:
 
 
 def _plain_bytes(data: bytes) -> bytes:
-    return gzip.decompress(data) if data.startswith(_GZIP) else data
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        return gzip.decompress(data)
+    except zlib.error as error:  # the one error about damaged bytes that is no `OSError`
+        raise gzip.BadGzipFile(f"{error}") from error
 
 
 def _head(data: bytes) -> dict[str, str]:

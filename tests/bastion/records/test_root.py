@@ -283,7 +283,13 @@ def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root()
     assert isinstance(writer.overtaken(held, by="gpu-9-0"), FencedError)
 
 
-@pytest.mark.parametrize("data", [b"", b"[", b"{}", b"\xca" * 1_000_000, b"\x1f\x8bx"])
+DAMAGED_GZIP = gzip.compress(b"{}", mtime=0)[:10] + b"\xff" * 20
+"""A good head of ten bytes, and a body that cannot be inflated."""
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[", b"{}", b"\xca" * 1_000_000, b"\x1f\x8bx", DAMAGED_GZIP]
+)
 def test_a_root_that_was_damaged_is_told_in_a_line_with_the_way_back(data: bytes) -> None:
     """Its leader and the next bastion get one line, without its bytes, which may be many."""
     store = MemoryStore(CLOCK.wall)
