@@ -20,6 +20,8 @@ from bastion.value import value
 SEGMENT_BYTES = 64 << 20
 """Larger than every segment that a bastion seals: 500 events and what one commit adds to them."""
 PAGE = 1000
+REACH = 1000
+"""How many events before one its segment is first searched: usual segments are shorter."""
 _EVENTS: Any = tuple[Event, ...]
 
 
@@ -36,12 +38,13 @@ def sealed_segments(store: ObjectStore, *, after: int = 0) -> Iterator[SealedSeg
     """
     Yield the segments that may contain events from number `after` on, in order.
 
-    They include the segment before the first that begins later.
+    They include the segment before the first that begins later. The earlier ones are not listed: a
+    log of years has hundreds of thousands.
 
     Raises:
         StoreError: Unreachable.
     """
-    start = ""
+    start = _before(store, after)
     waiting: SealedSegment | None = None
     while True:
         entries = store.list(layout.EVENTS, start_after=start, limit=PAGE)
@@ -58,6 +61,19 @@ def sealed_segments(store: ObjectStore, *, after: int = 0) -> Iterator[SealedSeg
         start = entries[-1].key
     if waiting is not None:
         yield waiting
+
+
+def _before(store: ObjectStore, number: int) -> str:
+    """Return a key after which the segment that may contain event `number` is listed early."""
+    reach = REACH
+    while reach < number:
+        start = layout.events(number - reach)
+        found = store.list(layout.EVENTS, start_after=start, limit=1)
+        first = layout.parse_events(found[0].key) if found else None
+        if first is not None and first <= number:
+            return start
+        reach *= 8
+    return ""
 
 
 def read_segment(
