@@ -22,6 +22,8 @@ from bastion.value import value
 
 READERS = 16
 """Objects that are read at the same time: a cloud answers each in 30 ms."""
+MAX_CHARACTERS = 4_096
+"""Maximum length of one text about code: every row of its launch repeats it."""
 ROWS = 5_000
 """Rows that are held in memory while the code of their launches is read."""
 
@@ -110,5 +112,7 @@ def _table(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _text(record: Mapping[str, Any], name: str) -> str | None:
+    """Return a text that a row can hold: users write origins, and JSON has texts that are none."""
     found = record.get(name)
-    return found if isinstance(found, str) and found else None
+    is_fit = isinstance(found, str) and 0 < len(found) <= MAX_CHARACTERS and found.isprintable()
+    return found if is_fit else None

@@ -78,6 +78,18 @@ def test_a_row_reads_the_same_from_parquet_as_from_the_log() -> None:
     assert before[0].ended_at == pytest.approx(T0 + 1.123456, abs=1e-6)
 
 
+@pytest.mark.parametrize("commit", [b"\\ud800", b"a" * 1_000_000, b"\\u0000", b""])
+def test_an_odd_origin_costs_only_its_own_commit(commit: bytes) -> None:
+    """Users write origins: a text that is none, or is endless, keeps no row from the record."""
+    bucket = Bucket()
+    spec = b'{"launch":{"code":{"digest":"d1"}},"origin":"o1"}'
+    bucket.store.create(layout.spec("blue", "train-0"), spec)
+    bucket.store.create(layout.origin("o1"), b'{"tree":{"commit":"%s"}}' % commit)
+    bucket.seal(bucket.end(T0, launch="train-0"), bucket.end(T0 + 7200))
+    assert compact(bucket.store).events == 2
+    assert [(row.code, row.code_commit) for row in bucket.rows()] == [("d1", None), (None, None)]
+
+
 def test_a_segment_that_is_not_written_yet_is_waited_for() -> None:
     """Its events are read from root, in order, and no file claims to have them."""
     bucket = Bucket()
