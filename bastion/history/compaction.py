@@ -29,9 +29,9 @@ from bastion.errors import ConflictError, NotFoundError, StoreError
 from bastion.history.coverage import NO_END, Span, StoredFile, covered, spans, stored_files
 from bastion.history.interruption import temporary_folder
 from bastion.history.launched_code import READERS, with_code
-from bastion.history.parquet import connect, copy, from_files, from_lines
+from bastion.history.parquet import connect, copy, from_files, from_lines, write_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
-from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
+from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table
 from bastion.records.keys import layout
 from bastion.records.register import create_anew
 from bastion.records.root import Event, decode_root
@@ -150,9 +150,8 @@ class Compactor:
             return False
         after = events[-1].n + 1
         for table in TABLES:
-            rows = list(self._rows(table, events))
             path = self._folder / "rows.json"
-            path.write_text("".join(f"{line}\n" for line in rows), encoding="ascii")
+            write_lines(path, table, self._rows(table, events), self._spoilt.__setitem__)
             key = layout.recent_file(table.name, first, after)
             self._write(key, from_lines(table, path))
         self._events += len(events)
@@ -175,15 +174,11 @@ class Compactor:
             if count >= self._spacing.most_events:
                 return
 
-    def _rows(self, table: Table, events: Iterable[Event]) -> Iterator[str]:
-        rows: Iterator[Row] = (row for event in events for row in table.rows_of(event))
+    def _rows(self, table: Table, events: Iterable[Event]) -> Iterator[Row]:
+        rows = (row for event in events for row in table.rows_of(event))
         if table is ATTEMPTS:
-            rows = with_code(self._store, rows, readers=self._readers)
-        for row in rows:
-            try:
-                yield json_line(table, row)
-            except ValueError as error:
-                self._spoilt[f"event {row['event']}"] = str(error)
+            return with_code(self._store, rows, readers=self._readers)
+        return rows
 
     def _close_day(self) -> bool:
         """Write the files of the oldest day that is over; False if there is none."""

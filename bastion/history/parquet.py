@@ -8,7 +8,7 @@ bastion itself never does.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,16 +89,23 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def write_lines(path: Path, table: Table, rows: Iterable[Row]) -> None:
+def write_lines(
+    path: Path, table: Table, rows: Iterable[Row], spoilt: Callable[[str, str], object]
+) -> None:
     """
     Write `rows` as lines of JSON.
 
-    Raises:
-        ValueError: A row does not fit its columns.
+    A row that does not fit its columns is left out: `spoilt` is called with its place and fault.
     """
     with path.open("w", encoding="ascii") as file:
         for row in rows:
-            file.write(f"{json_line(table, row)}\n")
+            try:
+                line = json_line(table, row)
+            except ValueError as error:
+                event = row["event"]
+                spoilt(f"event {event}" if event is not None else str(row["job"]), str(error))
+            else:
+                file.write(f"{line}\n")
 
 
 def from_lines(table: Table, path: Path) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from bastion.bounds import LATEST_S
 from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.machine import Terms
@@ -88,6 +89,8 @@ def list_price(instance_type: str, terms: str, at: float) -> float | None:
     try:
         found = lookup(instance_type)
     except SpecError:
+        return None
+    if not 0.0 <= at <= LATEST_S:
         return None
     day = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
     if found.provider != "gcp_tpu":

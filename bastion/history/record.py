@@ -6,7 +6,8 @@ root. `attempts`, `shares` and `events` contain every row once, from any of thes
 has a row for each attempt that has not ended and, on request, `waiting` one for each job in the
 queue: as of the last commit, with the columns of `attempts`.
 
-A file that is not Parquet is reported and skipped: the log has its rows.
+A file that is not Parquet is reported and skipped: the log has its rows. So is a row that no file
+could hold.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ class Record:
         if table is ATTEMPTS and fresh.has_code:
             rows = with_code(self._store, rows)
         path = fresh.folder / f"{name}.json"
-        write_lines(path, table, rows)
+        write_lines(path, table, rows, self._spoil)
         connection.execute(f"CREATE TABLE {name} AS {from_lines(table, path)}")
 
     def _events(

@@ -274,6 +274,30 @@ def test_a_spoilt_record_is_set_aside_and_the_others_are_kept() -> None:
     assert [row.event for row in bucket.rows()] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("at", "odd"),
+    [
+        (5e9, {}),
+        (1e20, {"instance_type": "p5.48xlarge", "terms": "on_demand", "machine_s": 60.0}),
+        (T0 + 100, {"submitted_at": 5e9}),
+        (T0 + 100, {"exit_code": 1 << 70}),
+        (T0 + 100, {"lost_s": float("nan")}),
+    ],
+)
+def test_a_row_that_no_file_holds_hides_no_other(at: float, odd: dict[str, object]) -> None:
+    """It is left out and named, whether it is read from the log or from files."""
+    bucket = Bucket()
+    bucket.seal(bucket.end(T0))
+    event = bucket.end(at, **odd)
+    bucket.store.create(layout.events(event.n), encode(event) + b"\n")
+    bucket.seal(bucket.end(T0 + 5000))
+    record = Record(bucket.store)
+    assert [row.event for row in record.attempts()] == [0, 2]
+    assert "event 1" in record.spoilt
+    assert "event 1" in compact(bucket.store).spoilt
+    assert [row.event for row in bucket.rows()] == [0, 2]
+
+
 def test_a_spoilt_file_is_made_again() -> None:
     """A recent file that is no longer Parquet is set aside and created from the log."""
     bucket = Bucket()
