@@ -10,7 +10,7 @@ a bell's is returned as `Misplaced`, to be set aside.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bastion.records.coding.codec import MAX_REQUEST_BYTES, too_large
 from bastion.records.keys import layout
@@ -24,6 +24,8 @@ PER_OWNER = 200
 """Maximum number of requests of one user, or bells of one machine, in one turn."""
 PER_TURN = 2000
 """Maximum number of requests, and of bells, in one turn: it bounds the turn's length."""
+PAGES = 20
+"""Maximum lists of requests, and of bells, in one turn; the next turn continues."""
 MAX_BYTES = MAX_REQUEST_BYTES
 """Maximum size of a request or bell; a larger one is never read."""
 
@@ -73,50 +75,58 @@ class Look:
     """
     Lists one inbox, turn by turn.
 
-    If `PER_TURN` leaves owners out, the next turn continues after the last owner read, so owners
-    whose names sort first cannot delay the others.
+    If `PER_TURN` or `PAGES` leaves owners out, the next turn continues after the last owner read,
+    so owners whose names sort first cannot delay the others.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._resume: dict[str, str] = {}
 
-    def once(self) -> Inbox:
+    def once(self, skip: Callable[[str], bool] = lambda _: False) -> Inbox:
         """
-        Return the objects in the inbox, up to the caps.
+        Return the objects in the inbox, up to the caps, without those whose key `skip` finds.
+
+        Those do not count: a bucket that refuses deletions keeps them, and they would use up the
+        caps of their owners.
 
         Raises:
             StoreError: The bucket is out of reach.
         """
         entries = self._store.list(layout.INBOX, limit=PAGE)
         if len(entries) == PAGE:
-            bells = self._capped(layout.BELLS)
-            entries = (*self._capped(layout.INBOX), *bells)
-        return _sorted(entries)
+            bells = self._capped(layout.BELLS, skip)
+            return _sorted((*self._capped(layout.INBOX, skip), *bells))
+        return _sorted([entry for entry in entries if not skip(entry.key)])
 
-    def _capped(self, prefix: str) -> list[Entry]:
+    def _capped(self, prefix: str, skip: Callable[[str], bool]) -> list[Entry]:
         """Return at most `PER_OWNER` entries of each owner below `prefix`, skipping the rest."""
         taken: list[Entry] = []
         counts: Counter[str] = Counter()
         start_after = self._resume.pop(prefix, "")
-        while page := self._store.list(prefix, start_after=start_after, limit=PAGE):
+        for _ in range(PAGES):
+            page = self._store.list(prefix, start_after=start_after, limit=PAGE)
+            if not page:
+                return taken
             start_after = page[-1].key
             for entry in page:
-                owner = _owner(entry.key)
-                counts[owner] += 1
                 if prefix == layout.INBOX and entry.key.startswith(layout.BELLS):
                     start_after = layout.after(layout.BELLS)
                     break
+                if skip(entry.key):
+                    continue
+                owner = _owner(entry.key)
+                counts[owner] += 1
                 if counts[owner] > PER_OWNER:
                     start_after = layout.after(owner)
                     break
                 taken.append(entry)
             else:
                 if len(page) < PAGE:
-                    break
+                    return taken
             if len(taken) >= PER_TURN:
-                self._resume[prefix] = start_after
                 break
+        self._resume[prefix] = start_after
         return taken
 
 

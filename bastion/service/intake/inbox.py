@@ -173,9 +173,8 @@ class InboxReader:
         Raises:
             StoreError: The inbox cannot be listed.
         """
-        inbox = self._look.once()
-        requests: list[Waiting] = [each for each in inbox.requests if not skip(each.entry.key)]
-        bells: list[Ringing] = [each for each in inbox.bells if not skip(each.entry.key)]
+        inbox = self._look.once(skip)
+        requests, bells = inbox.requests, inbox.bells
         self._submit(requests, _Active(name=is_active, job=is_job), refusal)
         for ringing in bells:
             self._lane.submit(ringing.entry.key, partial(self._bell, ringing, prove))
@@ -188,8 +187,8 @@ class InboxReader:
         return InboxBatch(
             requests=tuple(_in_order(requests, arrived)),
             bells=read_bells,
-            listed_bells=tuple(bells),
-            misplaced=(*(each for each in inbox.misplaced if not skip(each.entry.key)), *misplaced),
+            listed_bells=bells,
+            misplaced=(*inbox.misplaced, *misplaced),
             failures=tuple(
                 (each.key, each.error)
                 for each in done.values()

@@ -6,7 +6,15 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.records.keys import layout, ulid
-from bastion.records.requests.inbox import MAX_BYTES, PER_OWNER, PER_TURN, Inbox, Look
+from bastion.records.requests.inbox import (
+    MAX_BYTES,
+    PAGE,
+    PAGES,
+    PER_OWNER,
+    PER_TURN,
+    Inbox,
+    Look,
+)
 from bastion.store.memory import FaultyStore, MemoryStore
 
 
@@ -162,3 +170,33 @@ def test_what_is_too_large_is_marked() -> None:
     assert [each.problem for each in inbox.requests] == [text]
     assert [each.why for each in inbox.misplaced] == [text]
     assert not inbox.bells
+
+
+def test_what_is_skipped_uses_up_no_cap() -> None:
+    """Old objects that stay in the bucket hide no newer ones of their owner."""
+    box = Box()
+    box.ring("gpu-1-0", 3 * PER_OWNER)
+    box.ask("ann", 3 * PER_OWNER)
+    old = {entry.key for entry in box.store.list(layout.INBOX, limit=10_000)}
+    box.clock.advance(1.0)
+    box.ask("ann", 5)
+    box.store.create(layout.bell("gpu-1-0", 1, 3 * PER_OWNER), b"{}")
+    inbox = box.look.once(old.__contains__)
+    assert users(inbox) == {"ann": 5}
+    assert [bell.number for bell in inbox.bells] == [3 * PER_OWNER]
+    assert not inbox.misplaced
+
+
+def test_a_turn_goes_through_few_pages_of_what_is_skipped() -> None:
+    """However much stays in the bucket, a turn lists a part of it, and the next one continues."""
+    box = Box()
+    box.ring("gpu-1-0", (PAGES + 1) * PAGE)
+    new = layout.bell("gpu-2-0", 1, 0)
+    box.store.create(new, b"{}")
+    heard = []
+    for _ in range(2):
+        before = box.counted.counts["list"]
+        inbox = box.look.once(lambda key: key != new)
+        heard.append([bell.machine for bell in inbox.bells])
+        assert box.counted.counts["list"] - before <= 2 * PAGES + 1
+    assert heard == [[], ["gpu-2-0"]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bastion.errors import StoreRefusedError
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Heartbeat
 from bastion.store.memory import Fault, FaultyStore, Operation
 from tests.rigs.leader import Rig
+from tests.rigs.wrapped import Wrapped
 
 CONFIG = """
 [pools.own]
@@ -90,3 +92,25 @@ def ring_but(rig: Rig, silent: str) -> None:
     for name, agent in rig.agents.items():
         if name != silent:
             agent.ring(Heartbeat())
+
+
+class Undeletable(Wrapped):
+    """A bucket with a retention policy: nothing in the inbox can be deleted."""
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        if key.startswith(layout.INBOX):
+            raise StoreRefusedError(f"{key}: a retention policy")
+        super().delete(key)
+
+
+def test_bells_that_cannot_be_deleted_hide_no_later_bell() -> None:
+    """A machine whose old bells pile up is still heard, so its job is started nowhere else."""
+    rig = Rig(config=CONFIG, spoil=Undeletable)
+    job = rig.start(h100=8)
+    for _ in range(6):
+        for _ in range(100):
+            ring(rig)
+        rig.turn()
+    pass_s(rig, 900)
+    assert runs_once(rig, job)
