@@ -146,14 +146,16 @@ def watch(
 
     `failed_sibling` is the id of a job of the same launch whose failure ends the whole launch.
     Commits have had no gap since `steady_since`: during a gap, such as an outage of the store,
-    agents cannot save anything either.
+    agents cannot save anything either. A store's clock that is set forward looks the same.
     """
     attempt = job.attempt
     if attempt is None:
         return Watched()
     match job.phase:
         case Phase.STARTING | Phase.RUNNING:
-            stop = _stop_wanted(job, attempt, machines, now, options, failed_sibling)
+            stop = _stop_wanted(
+                job, attempt, machines, now, options, failed_sibling, steady_since=steady_since
+            )
             if stop is not None:
                 return Watched(events=(StopWanted(stop=stop),))
             return _joined(
@@ -180,12 +182,15 @@ def quiet_until(job: JobRecord, options: Options) -> float:
     return min(missing_at, _longest_end(job, job.attempt, options))
 
 
-def _longest_end(job: JobRecord, attempt: Attempt, options: Options) -> float:
+def _longest_end(
+    job: JobRecord, attempt: Attempt, options: Options, steady_since: float = 0.0
+) -> float:
     """Return when the bastion itself stops a job that its keeper did not stop at its time limit."""
     limit_s = job.request.max_runtime_s
     if limit_s is None or attempt.started_at is None:
         return math.inf
-    return attempt.started_at + limit_s + grace_s(job, options) + TIME_LIMIT_SLACK_S
+    since = max(attempt.started_at, steady_since)
+    return since + limit_s + grace_s(job, options) + TIME_LIMIT_SLACK_S
 
 
 def _joined(*parts: Watched) -> Watched:
@@ -238,6 +243,8 @@ def _stop_wanted(
     now: float,
     options: Options,
     failed_sibling: str,
+    *,
+    steady_since: float,
 ) -> Stop | None:
     deadline = now + grace_s(job, options)
     if job.first_decides and first_succeeded(attempt):
@@ -259,7 +266,7 @@ def _stop_wanted(
                 " bucket"
             )
             return Stop(reason=StopReason.END_MISSING, at=now, deadline=deadline, by=by)
-    if now > _longest_end(job, attempt, options):
+    if now > _longest_end(job, attempt, options, steady_since):
         return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)
     return None
 

@@ -367,6 +367,18 @@ def test_a_time_limit_that_the_keeper_missed_is_enforced() -> None:
     assert result.text == "reached its max_runtime of 20s"
 
 
+def test_a_store_whose_clock_is_set_forward_ends_no_job_early() -> None:
+    """Its keeper knows how long a job has run; the bastion's own limit counts again from then."""
+    rig = Rig()
+    ahead_s = [0.0]
+    rig.bucket._now = lambda: rig.clock.wall() + ahead_s[0]
+    job = rig.start(max_runtime=100.0)
+    ahead_s[0] = 7200.0
+    rig.turn(90)
+    assert rig.phase(job) == "running"
+    assert rig.ended(job).outcome == "timed_out"
+
+
 def test_a_held_job_waits_until_it_is_released() -> None:
     """A job submitted with `hold` starts only once it is released."""
     rig = Rig()
