@@ -24,6 +24,7 @@ from bastion.errors import (
     NotFoundError,
     RecordError,
 )
+from bastion.history.coverage import stored_files
 from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Start
@@ -329,7 +330,10 @@ def _next_event(store: ObjectStore) -> int:
     keys = [entry.key for entry in _all(store, layout.EVENTS)]
     last = max(keys, key=lambda key: layout.parse_events(key) or 0, default="")
     first = layout.parse_events(last)
-    return 0 if first is None else first + len((_bytes(store, last) or b"").splitlines())
+    recorded = max((file.name.after for file in stored_files(store)), default=0)
+    if first is None:
+        return recorded
+    return max(recorded, first + len((_bytes(store, last) or b"").splitlines()))
 
 
 def _starts(

@@ -46,7 +46,7 @@ class LaterObjects:
     seq: int
     """The highest commit that a copy or a view names."""
     next_event: int
-    """The number after the last sealed event."""
+    """The number after the last event of the log or of the record."""
     results: frozenset[tuple[str, str]] = frozenset()
     lives: Mapping[str, int]
     """The newest keeper life of each machine."""
@@ -260,9 +260,9 @@ def _continued(copy: Root, later: LaterObjects, replaced: Root | None) -> Root:
             quota_text=replaced.quota_text,
             config_text=replaced.config_text,
         )
-    sealed_until = max(
-        [later.next_event, *(segment.first + len(segment.events) for segment in copy.sealed)]
-    )
+    # An admin may have deleted the log up to where the record has it.
+    unsealed = copy.events[0].n if copy.events else copy.next_event
+    sealed_until = max(later.next_event, unsealed)
     kept = tuple(event for event in copy.events if event.n >= sealed_until)
     return replace(
         copy,

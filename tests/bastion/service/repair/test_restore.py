@@ -57,6 +57,24 @@ def test_running_jobs_continue_after_a_restore() -> None:
     assert rig.ended(job).attempts == 1
 
 
+def test_a_log_that_an_admin_has_pruned_lets_no_number_go_back() -> None:
+    """Events that only the record has keep their numbers: else later ones would never be read."""
+    rig = Rig()
+    rig.start()
+    rig.turn(70)
+    key = copied(rig)
+    rig.turn(70)
+    for segment in rig.keys(layout.EVENTS):
+        rig.bucket.delete(segment)
+    rig.bucket.delete(layout.ROOT)
+    copy = rig.bucket.read(key)
+    assert copy is not None
+    known = decode_root(copy.data).next_event
+    assert restoring(rig, key).restored.root.next_event > known > 1
+    rig.bucket.create(layout.recent_file("events", 0, 1_000), b"")
+    assert restoring(rig, key).restored.root.next_event > 1_000
+
+
 def test_no_number_goes_back() -> None:
     """Epoch, seq and event numbers exceed all used ones, whether root can be read or not."""
     rig = Rig()
