@@ -18,6 +18,8 @@ from math import inf
 from typing import TypeVar
 
 from bastion.errors import NotFoundError, RecordError
+from bastion.history.coverage import covered, stored_files
+from bastion.history.tables import EVENTS
 from bastion.machine import Batch
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
@@ -62,7 +64,7 @@ class Survey:
     segments: Mapping[int, tuple[Event, ...]]
     """Sealed events, by the number of the first."""
     history_from: int
-    """The number of the first event that was read, if older ones exist; else 0."""
+    """The number of the first event that was read, if older ones exist or are recorded; else 0."""
     lives: Mapping[str, tuple[int, ...]]
     batches: Mapping[tuple[str, int], tuple[int, ...]]
     """Numbers of the batches of instructions, by machine and life."""
@@ -188,7 +190,8 @@ class _Reader:
         """
         Read the events that were sealed since the horizon, by the first number of each segment.
 
-        Also return the number of the first event read, or 0 if there are no older ones.
+        Also return the number of the first event read, or 0 if there are no older ones. An admin
+        may have deleted older ones that the record has.
         """
         every = {
             first: entry
@@ -199,7 +202,13 @@ class _Reader:
         old = sum(every[number].modified_at < self._horizon for number in numbers)
         kept = numbers[max(0, old - 1) :]
         found = {number: self.events(every[number].key) for number in kept}
-        return found, kept[0] if len(kept) < len(numbers) else 0
+        begins = kept[0] if kept else 0
+        is_known = len(kept) < len(numbers) or begins <= self._recorded_until()
+        return found, begins if is_known else 0
+
+    def _recorded_until(self) -> int:
+        """Return the first event that the record lacks: all other tables reach as far as this."""
+        return covered(stored_files(self._store), EVENTS.name)
 
     def root(self) -> Root:
         try:

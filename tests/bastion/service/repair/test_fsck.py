@@ -457,3 +457,18 @@ def test_history_is_checked_from_the_horizon_on() -> None:
     worked.later()
     assert len(worked.rig.keys(layout.EVENTS)) > 2
     assert counted(worked, 1.0)[1] == ()
+
+
+def test_a_log_that_was_pruned_up_to_the_record_is_no_finding() -> None:
+    """An admin may delete what the record has; a gap before the rest of the log is found."""
+    worked = Worked()
+    worked.rig.start("more")
+    worked.rig.turn(70)
+    oldest, second, *_ = worked.rig.keys(layout.EVENTS)
+    after = layout.parse_events(second)
+    assert after is not None
+    worked.rig.bucket.delete(oldest)
+    worked.rig.bucket.create(layout.recent_file("events", 0, after - 1), b"")
+    assert [each.rule for each in counted(worked, inf)[1]] == ["history"]
+    worked.rig.bucket.create(layout.recent_file("events", 0, after), b"")
+    assert counted(worked, inf)[1] == ()
