@@ -30,6 +30,11 @@ from bastion.value import value
 
 MARGIN_S = 120.0
 """Events are sealed up to a minute after they happen, and an object is newer than its commit."""
+LATE_S = 3600.0
+"""
+How long the list of segments can change: they are written in parallel, so one whose write is tried
+again appears before later ones.
+"""
 FIRST, LAST = 20, 60
 """Segments that are read at each end of a long range."""
 ROOT_BYTES = 32 << 20
@@ -101,6 +106,9 @@ class Trail:
 
     def _range(self, since: float, until: float | None) -> Sequence[str]:
         with self._lock:
+            if self._times:
+                late = bisect_left(self._times, self._times[-1] - LATE_S)
+                del self._keys[late:], self._times[late:]
             while page := self._store.list(
                 layout.EVENTS, start_after=self._keys[-1] if self._keys else "", limit=_PAGE
             ):

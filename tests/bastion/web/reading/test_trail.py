@@ -50,6 +50,16 @@ def test_a_trail_joins_segments_and_root_in_order_and_once() -> None:
     assert not happened.is_cut
 
 
+def test_a_segment_that_is_written_after_later_ones_is_found() -> None:
+    """Segments are written in parallel: what is listed once says nothing about what is before."""
+    store = MemoryStore(lambda: 1010.0)
+    trail = Trail(store)
+    for n in (0, 2, 1):
+        store.create(layout.events(n), encode(_event(n)))
+        happened = trail.of(JOB, since=1000.0, until=None)
+    assert [event.number for event in happened.events] == [0, 1, 2]
+
+
 def test_of_a_long_life_both_ends_are_read() -> None:
     """A job that spans hundreds of segments costs a bounded number of reads."""
     store = MemoryStore(lambda: 1000.0)
