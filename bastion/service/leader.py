@@ -183,7 +183,6 @@ class Leader:
         plan, has_moves = self._schedule(draft, absorbed)
         self._watch(draft)
         self._settle_dependencies(draft)
-
         self._guarded("upgrades", self._upgrade, draft)
 
         # 4. Commit, if there is anything to commit or the lease is due.
@@ -306,6 +305,8 @@ class Leader:
                 is_alike = isinstance(done.error, StoreError)
                 self._journal.problem(kind if is_alike else done.key, done.error, of=done.key)
                 self._absorbed.failed(deleted, done.error)
+                if done.key == "views":
+                    self._publisher.failed(done.error)
                 continue
             self._journal.solved(kind, done.key, of=done.key)
             self._absorbed.deleted(deleted)
@@ -441,8 +442,7 @@ class Leader:
                 self._lane.submit(key, work, is_urgent=True)
         self._machines.act(root, self.now)
         self._meter.strangers(self._machines.strangers)
-        rules = self._files.config.notifications
-        self._guarded("notifications", self._notifier.act, root, rules)
+        self._guarded("notifications", self._notifier.act, root, self._files.config.notifications)
         for key, answer in root.answers.items():
             work = act.answer_work(self._store, key, answer)
             self._lane.submit(f"answer {key}", work, is_urgent=True)

@@ -98,6 +98,8 @@ class Publisher:
         self._sums = RunningTotals()
         self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
+        self._raised: BaseException | None = None
+        """What the last failed write raised."""
         self._versions: dict[str, Version] = {}
         self._look_at = clock.monotonic() + LOOK_S
 
@@ -220,10 +222,17 @@ class Publisher:
                 self._put(layout.view(name), body, seq)
             if self._clock.monotonic() >= self._look_at and not self._stand():
                 self._forget()
-        except BaseException:
+        except BaseException as error:
+            self._raised = error
             self._forget()
             raise
         finally:
+            self._is_writing = False
+
+    def failed(self, error: Exception) -> None:
+        """Publish again after a write failed with `error`, also if it never began."""
+        if error is not self._raised:
+            self._forget()
             self._is_writing = False
 
     def _stand(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from bastion.errors import StoreError, StoreFullError, StoreRefusedError
 from bastion.job import End
 from bastion.lane import ThreadLane
 from bastion.lifecycle.step import DRAIN_S
+from bastion.records.keys import layout
 from bastion.records.reports.facts import Checkpointed, Drained, Ended
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
@@ -264,6 +266,24 @@ def test_a_leader_without_a_thread_keeps_requests_and_bells(
     assert rig.answer(asked).accepted
     assert not set(before) & set(rig.keys("inbox/"))
     assert rig.journal.problems == ()
+    lane.close()
+
+
+def test_a_leader_without_a_thread_publishes_once_it_has_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Views whose write never began are published later: else their readers call it dead."""
+    rig = Rig()
+    rig.turn()
+    rig.leader._lane = lane = ThreadLane("store", workers=2)
+    fail_starts(monkeypatch, after=0, count=100)
+    rig.turn(3)
+    monkeypatch.undo()
+    rig.turn(2)
+    lane.settle(20.0)
+    status = rig.bucket.read(layout.view("status"))
+    assert status is not None
+    assert json.loads(status.data)["seq"] == rig.root.seq
     lane.close()
 
 
