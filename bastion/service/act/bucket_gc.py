@@ -18,7 +18,8 @@ It deletes the following objects by age (a difference of the store's own times):
 * the use of a machine, a day after it was last replaced, if the machine is not in root;
 * objects of probes, after a day;
 * logs and samples of a job, and then its final record, at the ages that the admins configured,
-  counted from when the final record was written. Without such an age they stay permanently.
+  counted from when the final record was written, or from the end in it if that is later. Without
+  such an age they stay permanently.
 
 Nothing that can still fence is deleted: agents refuse instructions older than 7 days, requests
 whose name is more than 7 days from the store's time are refused, and a final record is kept for at
@@ -47,6 +48,7 @@ from bastion.machine import Batch, Check, Leave, Upgrade
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import BATCH_BYTES, RECORD_BYTES
 from bastion.records.keys import layout
+from bastion.records.requests.result import Result
 from bastion.records.root import Root
 from bastion.records.settings.keep import Keep
 from bastion.service.act.actions import DraftUpdate, Work
@@ -305,7 +307,10 @@ class Expiry:
         keep_s, name = self._keep.results_s, layout.parse_result(entry.key)
         if keep_s is None or name is None or self._is_active(name[1]):
             return False
-        return self._root.now - entry.modified_at >= keep_s
+        if self._root.now - entry.modified_at < keep_s:
+            return False
+        ended_at = self._ended_at(entry.key)
+        return ended_at is not None and self._root.now - ended_at >= keep_s
 
     def _has_ended(self, name: layout.RegisterName, entry: Entry) -> bool:
         """Whether the final record of the job in `name` is old enough to delete `entry`."""
@@ -335,7 +340,11 @@ class Expiry:
         return job in self._root.jobs or array in self._root.arrays
 
     def _ended_at(self, key: str) -> float | None:
-        """Return when the final record at `key` was written; None if there is none."""
+        """
+        Return when the final record at `key` was written; None if there is none.
+
+        It is never before the end in it: the clock of a folder may have been behind meanwhile.
+        """
         try:
             found = self._store.read(key, limit_bytes=RECORD_BYTES)
         except NotFoundError:
@@ -344,7 +353,10 @@ class Expiry:
             listed = self._store.list(key, limit=1)
             return next((each.modified_at for each in listed if each.key == key), None)
         assert found is not None
-        return found.modified_at
+        try:
+            return max(found.modified_at, decode(Result, found.data, key=key).ended_at)
+        except RecordError:
+            return found.modified_at
 
     def _have_ended(self, entry: Entry) -> bool:
         """Whether every job in this batch has ended; an undecodable batch names none."""

@@ -11,6 +11,7 @@ from bastion.machine import Batch, Start
 from bastion.records.coding.codec import encode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
+from bastion.records.requests.result import Result
 from bastion.records.root import Root
 from bastion.records.settings.keep import Keep
 from bastion.service.act.bucket_gc import (
@@ -274,6 +275,27 @@ def test_logs_and_final_records_have_ages_of_their_own() -> None:
         old.put("logs/blue/gone/notes.txt", 999),
     }
     assert old.left(keep=KEEP) == stays
+
+
+@pytest.mark.parametrize(("ended_days", "is_kept"), [(2, True), (500, False)])
+def test_a_clock_that_was_behind_makes_no_job_older(ended_days: int, is_kept: bool) -> None:
+    """Times in root never go back, so a job ended no earlier than its final record says."""
+    old = Old()
+    ended_at = NOW - ended_days * DAY_S
+    record = Result(
+        id="ended",
+        project="blue",
+        user="ann",
+        launch="ended",
+        name="train",
+        outcome="succeeded",
+        text="",
+        submitted_at=ended_at,
+        ended_at=ended_at,
+    )
+    every = {old.put(key, 600) for key in (*job_logs("ended"), claim("ended"))}
+    every.add(old.put(layout.result("blue", "ended"), 600, encode(record)))
+    assert old.left(keep=KEEP) == (every if is_kept else set())
 
 
 def test_jobs_that_go_on_lose_nothing_by_age() -> None:
