@@ -221,6 +221,17 @@ def test_sql_reaches_no_file_of_this_machine(folder: Path, known: Record, sql: s
     assert not (root / "out.csv").exists()
 
 
+@pytest.mark.parametrize("start", ["EXPLAIN ANALYZE", "EXPLAIN (ANALYZE)", "EXPLAIN"])
+def test_sql_does_not_write_to_the_files_that_it_reads(tmp_path: Path, start: str) -> None:
+    """The files of a folder are read in place, and explaining a statement would run it."""
+    known = record(tmp_path)
+    (file,) = tmp_path.glob("history/attempts/*/*.parquet")
+    before = file.read_bytes()
+    with pytest.raises(SpecError, match="EXPLAIN is not allowed; one SELECT"):
+        query(known, f"{start} COPY (SELECT 1) TO '{file}' (USE_TMP_FILE false)")
+    assert file.read_bytes() == before
+
+
 def test_sql_cannot_lift_its_restrictions(known: Record) -> None:
     """Settings are locked, no Python variable is visible, and `pg_catalog` shows no secret."""
     hidden = [("password",)]
