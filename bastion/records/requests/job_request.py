@@ -6,6 +6,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.spec.arrays.task import tasks_of_id
+from bastion.spec.values.quantity import MAX_SECONDS
 from bastion.value import value
 
 MAX_TARGETS = 1000
@@ -54,9 +55,11 @@ class UpdateRequest:
             problems.append("nothing to change: give priority or max_runtime")
         if self.priority is not None and not 1 <= self.priority <= 5:
             problems.append(f"priority: {self.priority} is not allowed; 1 (highest) to 5")
-        if self.max_runtime_s is not None and not 0 < self.max_runtime_s < float("inf"):
+        if self.max_runtime_s is not None and not 0 < self.max_runtime_s <= MAX_SECONDS:
             given = self.max_runtime_s
-            problems.append(f"max_runtime: {given} is not allowed; more than 0 seconds")
+            problems.append(
+                f"max_runtime: {given} is not allowed; more than 0 seconds, at most {MAX_SECONDS}"
+            )
         if problems:
             raise SpecError(*problems)
 

@@ -19,8 +19,8 @@ _SIZE = pattern(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
 """The number of digits is limited to what a float holds."""
 
 
-_MOST_S = 1e18
-"""No job runs this long, and a longer whole number may not fit a float."""
+MAX_SECONDS = 10**10
+"""Three centuries, which stand for never: times in the future must still have a date."""
 
 
 def seconds_of(field: str, written: float | str) -> float:
@@ -28,7 +28,7 @@ def seconds_of(field: str, written: float | str) -> float:
     Return the seconds in `written`: a number, or text such as `90s`, `8h`, `1h30m`, `2d`.
 
     Raises:
-        SpecError: It is neither, or negative.
+        SpecError: It is neither, negative, or more than `MAX_SECONDS`.
     """
     if isinstance(written, str):
         seconds = seconds_in(written)
@@ -37,11 +37,14 @@ def seconds_of(field: str, written: float | str) -> float:
                 f"{field}: {written!r} is not a duration; allowed: a number and a unit, such as"
                 " 90s, 8h or 2d"
             )
-        return seconds
-    is_number = isinstance(written, int | float) and not isinstance(written, bool)
-    if not is_number or not 0 <= written <= _MOST_S:
+    elif isinstance(written, int | float) and not isinstance(written, bool) and written >= 0:
+        seconds = written
+    else:
         raise SpecError(f"{field}: {written!r} is not a duration; allowed: 0 or more seconds")
-    return float(written)
+    if seconds > MAX_SECONDS:
+        longest = f"{MAX_SECONDS // SECONDS['d']}d"
+        raise SpecError(f"{field}: {written!r} is not a duration; allowed: at most {longest}")
+    return float(seconds)
 
 
 def bytes_of(field: str, written: int | str) -> int:

@@ -124,6 +124,8 @@ def test_an_update_is_told_of_by_the_names_that_it_has() -> None:
         client.update(JOB)
     with pytest.raises(SpecError, match=r"^max_runtime: 0\.0 is not allowed; more than 0 seconds"):
         client.update(JOB, max_runtime="0s")
+    with pytest.raises(SpecError, match=r"more than 0 seconds, at most 10000000000$"):
+        UpdateRequest(targets=(JOB,), max_runtime_s=1e11)
 
 
 def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:

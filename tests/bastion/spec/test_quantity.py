@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bastion.errors import SpecError
+from bastion.records.settings.notification import iso
 from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
 from bastion.spec.values.quantity import text_of_cost, text_of_hours, text_of_number, whole_gib_of
 
@@ -30,18 +31,29 @@ def test_durations(written: float | str, seconds: float) -> None:
     assert seconds_of("f", written) == seconds
 
 
-@pytest.mark.parametrize("written", ["", "8", "8 h", "h", "-1s", "1y", "1h 30m", "9" * 400 + "h"])
+@pytest.mark.parametrize(
+    "written", ["", "8", "8 h", "h", "-1s", "1y", "1h 30m", "9" * 400 + "h", "115741d"]
+)
 def test_no_durations(written: str) -> None:
     """Text without units, or with unknown ones, is refused by field and value."""
     with pytest.raises(SpecError, match=r"^f: .* is not a duration"):
         seconds_of("f", written)
 
 
-@pytest.mark.parametrize("written", [-1, float("inf"), float("nan"), True, 10**400, [1]])
+@pytest.mark.parametrize(
+    "written", [-1, float("inf"), float("nan"), True, 10**10 + 1, 10**400, [1]]
+)
 def test_no_seconds(written: Any) -> None:
     """A number that is not a duration is refused."""
     with pytest.raises(SpecError, match=r"^f: .* is not a duration"):
         seconds_of("f", written)
+
+
+def test_the_longest_duration_ends_on_a_date() -> None:
+    """Views show until when a job may run: a time without a date would break them for everybody."""
+    longest_s = seconds_of("f", "115740d")
+    year_2100 = 4_102_444_800.0
+    assert iso(year_2100 + 10 * longest_s).startswith("5268-")
 
 
 @pytest.mark.parametrize(
