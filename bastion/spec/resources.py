@@ -58,6 +58,10 @@ class Resources:
     def __setattr__(self, name: str, _: object) -> None:
         raise AttributeError(f"Resources are frozen: cannot set {name}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make a copy from its units: `pickle` and `copy` would set its field like anyone else."""
+        return self._stored, (self._plain(),)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Resources) and self.amounts == other.amounts
 

@@ -74,6 +74,10 @@ class Changed(tuple[str, ...]):
         made.ended = ended
         return made
 
+    def __getnewargs__(self) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """Return what a copy is created from, as in another process."""
+        return tuple(self), self.ended
+
     def __repr__(self) -> str:
         told = tuple.__repr__(self)
         if not self.ended:

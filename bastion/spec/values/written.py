@@ -24,6 +24,11 @@ class Written(ABC):
     def __setattr__(self, name: str, _: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
 
+    def __setstate__(self, state: tuple[None, dict[str, object]]) -> None:
+        """Restore a copy: `pickle` and `copy` would set its fields like anyone else."""
+        for name, item in state[1].items():
+            object.__setattr__(self, name, item)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bastion.client import Client, LaunchHandle
+from bastion.client.status.display import Changed
 from bastion.clock import VirtualClock
 from bastion.errors import (
     ConflictError,
@@ -23,7 +24,7 @@ from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
-from bastion.spec import BundleRef, Job, Launch, Process, Resources
+from bastion.spec import BundleRef, Indices, Job, Launch, Process, Resources
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Version, Written
 from bastion.value import replace
@@ -706,6 +707,16 @@ def test_a_client_is_made_anew_in_another_process(tmp_path: Path) -> None:
     there, handle_there = pickle.loads(pickle.dumps((client, handle)))
     assert repr(there) == repr(client)
     assert (repr(handle_there), handle_there._client.root) == (repr(handle), client.root)
+    tasks = Indices.parse("0-9")
+    array = LaunchHandle(client, launch="a-1", project="blue", jobs=("a-1",), indices=tasks)
+    assert pickle.loads(pickle.dumps(array))._written_as() == array._written_as()
+
+
+def test_what_was_changed_goes_to_another_process() -> None:
+    """A worker returns what `cancel` returned to it."""
+    done = Changed(("a-0123456789",), {"b-0123456789": "failed"})
+    there = pickle.loads(pickle.dumps(done))
+    assert (there, there.ended, repr(there)) == (done, done.ended, repr(done))
 
 
 def test_a_client_of_a_store_that_was_handed_in_stays_in_its_process() -> None:

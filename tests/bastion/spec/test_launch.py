@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.spec import (
+    Array,
     BundleRef,
     GitRef,
     ImageRef,
@@ -238,6 +241,17 @@ def test_resources_are_values() -> None:
     with pytest.raises(AttributeError, match="frozen"):
         two.amounts = Amounts({})
     assert len(problems(Resources, h100=0, memory="much")) == 2
+
+
+def test_a_launch_goes_to_another_process() -> None:
+    """A pool of workers pickles it, and `copy.deepcopy` is how a program varies one."""
+    process = Process(["python3", "a.py"], resources=Resources(h100=2, memory="1GiB"))
+    launch = Launch(name="a", jobs=[Job(processes=[process])], array=Array("0-99%10"))
+    for same in (pickle.loads(pickle.dumps(launch)), copy.deepcopy(launch)):
+        assert same == launch
+        assert (same.tasks, same.jobs[0].per_replica) == (launch.tasks, launch.jobs[0].per_replica)
+    many = Array(range(0, 1998, 2)).tasks | Array([5_000, 7_000]).tasks
+    assert pickle.loads(pickle.dumps(many)) == many
 
 
 def test_values_are_hashable_where_they_are_keys() -> None:
