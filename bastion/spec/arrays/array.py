@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from bastion.errors import SpecError
-from bastion.spec.arrays.indices import MAX_INDEX, MAX_TASKS, Indices
+from bastion.spec.arrays.indices import MAX_INDEX, MAX_TASKS, Indices, check_ranges
 from bastion.spec.values.spec_value import told_misfits
 from bastion.spec.values.written import Written
 from quota.pattern import pattern
@@ -26,7 +26,8 @@ class Array(Written):
             machines.
 
     Raises:
-        SpecError: It is malformed, names an index twice, is empty, or has more than 30,000 tasks.
+        SpecError: It is malformed, names an index twice, is empty, or has more than 30,000 tasks or
+            1,000 separate ranges.
     """
 
     __slots__ = ("at_once", "tasks")
@@ -47,6 +48,7 @@ class Array(Written):
             raise SpecError(f"array: {tasks!r} is not tasks; written as 100, 0-99 or [0, 1, 4]")
         if not 1 <= len(made) <= MAX_TASKS:
             raise SpecError(f"array: {len(made)} tasks are not allowed; 1 to {MAX_TASKS}")
+        check_ranges("array", made.ranges, f"{str(made)[:40]!r}")
         if at_once is not None and (type(at_once) is not int or at_once < 1):
             raise SpecError(f"array: {at_once!r} at once is not allowed; a whole number from 1")
         object.__setattr__(self, "tasks", made)

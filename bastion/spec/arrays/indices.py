@@ -108,11 +108,7 @@ class Indices(Written):
         steps = [_parsed(part.strip(), text, field) for part in text.split(",")]
         # Counted before they are created: `0-999999:2` is ten characters and half a million ranges.
         count = sum(len(each) if each.step > 1 else 1 for each in steps)
-        if count > MAX_RANGES:
-            raise SpecError(
-                f"{field}: {text[:40]!r} is {count} separate ranges; at most {MAX_RANGES}",
-                hint="number the tasks without gaps, and compute what differs from the index",
-            )
+        check_ranges(field, count, repr(text[:40]))
         pairs = [pair for each in steps for pair in _pairs_of(each)]
         made = cls(pairs)
         if len(made) != sum(last - first + 1 for first, last in pairs):
@@ -221,6 +217,20 @@ class Indices(Written):
         if not isinstance(stored, str):
             raise SpecError(f"{stored!r} is not a set of indices; written as 0-99,200")
         return cls.known(stored)
+
+
+def check_ranges(field: str, count: int, told: str) -> None:
+    """
+    Check that a set with `count` ranges, described by `told`, can be stored as text.
+
+    Raises:
+        SpecError: It has too many.
+    """
+    if count > MAX_RANGES:
+        raise SpecError(
+            f"{field}: {told} is {count} separate ranges; at most {MAX_RANGES}",
+            hint="number the tasks without gaps, and compute what differs from the index",
+        )
 
 
 def _pair_of(part: str) -> _Pair:

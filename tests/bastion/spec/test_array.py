@@ -53,6 +53,7 @@ def test_an_array_says_its_tasks(written: object, tasks: str, at_once: int | Non
         (0, "0 tasks are not allowed; 1 to 30000"),
         ([1, 1], "an index is given twice"),
         ([-1], "-1 is not an index; whole numbers from 0 to 999999"),
+        (range(0, 2002, 2), "28,' is 1001 separate ranges; at most 1000"),
     ],
 )
 def test_a_wrong_array_is_refused(written: object, problem: str) -> None:
