@@ -17,7 +17,7 @@ from bundler.errors import InvalidCodeError
 from bundler.size import parse_size
 from bundler.url import url_problems
 from quota.pattern import pattern
-from quota.value import field, value
+from quota.value import field, fields, value
 
 if TYPE_CHECKING:
     from quota.value import Misfit
@@ -109,7 +109,7 @@ class GitRepo:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        _refuse(self._problems())
+        _refuse(_type_problems(self) or self._problems())
 
     def _problems(self) -> Iterator[str]:
         yield from (f"url: {problem}" for problem in url_problems(self.url))
@@ -169,7 +169,7 @@ class DockerBuild:
         except (TypeError, ValueError):
             _refuse([f"build_args: {self.build_args!r} is not a table, such as {{'VERSION': '1'}}"])
         object.__setattr__(self, "build_args", pairs)
-        _refuse(self._problems())
+        _refuse(_type_problems(self) or self._problems())
 
     def _problems(self) -> Iterator[str]:
         yield from image_problems("image", self.image)
@@ -177,9 +177,11 @@ class DockerBuild:
             yield f"image: {self.image!r} has a digest, which only exists once it is built"
         if not self.file:
             yield "file: is empty; name the Dockerfile, as in 'docker/train.Dockerfile'"
-        for name in dict(self.build_args):
-            if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        for name, text in dict(self.build_args).items():
+            if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
                 yield f"build_args: {name!r} is not a name for an argument"
+            elif not isinstance(text, str):
+                yield f"build_args: {name}: {text!r} is not text"
 
 
 @value
@@ -252,6 +254,20 @@ Code: TypeAlias = LocalDir | GitRepo | Image | DockerBuild
 """The code that a user may write."""
 CodeRef: TypeAlias = BundleRef | GitRef | ImageRef
 """The code that a stored spec may have."""
+
+
+_KINDS: Mapping[str, tuple[type, str]] = {"str": (str, "text"), "bool": (bool, "True or False")}
+"""The types of fields, as they are annotated, and their description for errors."""
+
+
+def _type_problems(made: GitRepo | DockerBuild) -> list[str]:
+    """Return a problem for each field with a value of another type, such as `lfs="no"`."""
+    checked = [(each.name, *_KINDS[each.type]) for each in fields(made) if each.type in _KINDS]
+    return [
+        f"{name}: {written!r} is not {told}"
+        for name, kind, told in checked
+        if not isinstance(written := getattr(made, name), kind)
+    ]
 
 
 def image_problems(name: str, ref: str) -> list[str]:

@@ -11,7 +11,8 @@ _UNITS = {
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
 }  # fmt: skip
-_SIZE = pattern(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z", re.ASCII)
+_SIZE = pattern(r"\s*(\d{1,18}(?:\.\d{1,15})?)\s*([a-zA-Z]*)\s*\Z", re.ASCII)
+"""The number of digits is limited to what a float holds."""
 
 
 def parse_size(text: int | str) -> int:

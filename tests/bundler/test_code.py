@@ -54,6 +54,7 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
         (lambda: LocalDir(exclude=5), "exclude: 5 is not a list of patterns"),  # type: ignore[arg-type]
         (lambda: LocalDir(exclude=[""]), "exclude: '' is not a pattern"),
         (lambda: LocalDir(max_size="many"), "max_size: 'many' is not a size, which looks like"),
+        (lambda: LocalDir(max_size="9" * 400), "999' is not a size, which looks like"),
         (lambda: LocalDir(max_size=0), "max_size: 0 is not above zero"),
         (lambda: LocalDir("a\0b"), "root: 'a\\x00b' is not the path of a folder"),
         (lambda: GitRepo(""), "url: is empty; use https://host/path"),
@@ -66,10 +67,19 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
         (lambda: GitRepo("https://h/x", branch="-x"), "branch: '-x' is not a name git allows"),
         (lambda: GitRepo("https://h/x", branch="a..b"), "branch: 'a..b' is not a name git allows"),
         (lambda: GitRepo("https://h/x", commit="HEAD"), "commit: 'HEAD' is not 7 to 40"),
+        (lambda: GitRepo("https://h/x", lfs="no"), "lfs: 'no' is not True or False"),  # type: ignore[arg-type]
+        (lambda: GitRepo("https://h/x", commit=1234567), "commit: 1234567 is not text"),  # type: ignore[arg-type]
+        (lambda: GitRepo(None), "url: None is not text"),  # type: ignore[arg-type]
         (lambda: Image("Big Name"), "ref: 'Big Name' is not an image, which looks like"),
         (lambda: DockerBuild(image="a/b@sha256:" + "0" * 64), "has a digest, which only exists"),
         (lambda: DockerBuild(image="a/b", build_args={"1x": ""}), "build_args: '1x' is not a name"),
         (lambda: DockerBuild(image="a/b", build_args=5), "build_args: 5 is not a table, such as"),  # type: ignore[arg-type]
+        (lambda: DockerBuild(image="a/b", build_args={1: ""}), "build_args: 1 is not a name"),  # type: ignore[dict-item]
+        (lambda: DockerBuild(image="a/b", build_args={"A": 1}), "build_args: A: 1 is not text"),  # type: ignore[dict-item]
+        (
+            lambda: DockerBuild(image=None, target=3),
+            "image: None is not text; target: 3 is not text",
+        ),  # type: ignore[arg-type]
         (lambda: DockerBuild(image="a/b", file=""), "file: is empty; name the Dockerfile"),
         (lambda: BundleRef(digest="../x"), "digest: '../x' is not 64 lowercase"),
         (lambda: GitRef(url="https://h/x", commit="abcdef0"), "'abcdef0' is not a full commit"),
