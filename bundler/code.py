@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from bundler.errors import InvalidCodeError
 from bundler.size import parse_size
@@ -177,7 +177,8 @@ class DockerBuild:
             yield f"image: {self.image!r} has a digest, which only exists once it is built"
         if not self.file:
             yield "file: is empty; name the Dockerfile, as in 'docker/train.Dockerfile'"
-        for name, text in dict(self.build_args).items():
+        pairs: Any = self.build_args  # of any types, since Python accepts them
+        for name, text in pairs:
             if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
                 yield f"build_args: {name!r} is not a name for an argument"
             elif not isinstance(text, str):
