@@ -179,4 +179,4 @@ def as_url(root: str | os.PathLike[str]) -> str:
         return root
     from pathlib import Path
 
-    return Path(root).expanduser().resolve().as_uri()
+    return Path(os.path.expanduser(root)).resolve().as_uri()

@@ -203,11 +203,10 @@ class Reader(EventReader):
             BastionError: The code cannot be fetched, or a file is in its place; also as for `spec`.
             StoreError: The bucket is unreachable.
         """
-        from pathlib import Path
-
+        from bastion.client.code.outputs import folder_at
         from bastion.client.code.stored_code import check_out
 
-        to = Path(directory).expanduser().absolute()
+        to = folder_at(directory)
         check_out(self.store, self.spec(name, project=project), to)
         return to
 

@@ -74,7 +74,7 @@ def select(code: LocalDir, *, start: Path) -> Selection:
         BundleError: No root; unreadable files, names that are not UTF-8, links that leave the tree
             (each kind all at once); more than `max_size`, with the largest named.
     """
-    root = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
+    root = root_of(code, start=start)
     if not root.is_dir():
         what = "it is a file" if root.exists() else "nothing is there"
         raise InvalidCodeError(
@@ -88,6 +88,19 @@ def select(code: LocalDir, *, start: Path) -> Selection:
         [(one.path, one.size) for one in found], root=root, limit_bytes=code.max_size_bytes
     )
     return Selection(root=root, found=found, warnings=(*walk.warnings, *_warnings(root, found)))
+
+
+def root_of(code: LocalDir, *, start: Path) -> Path:
+    """
+    Return the top of the tree of `code`, whether or not it exists; `start` as in `select`.
+
+    Raises:
+        BundleError: `code` names none, and none is found.
+    """
+    if not code.root:
+        return find_root(start)
+    # Unlike that of `Path`, it leaves the name of a user who does not exist as it is.
+    return (start / os.path.expanduser(code.root)).resolve()  # noqa: PTH111
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:

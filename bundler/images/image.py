@@ -7,6 +7,7 @@ tag moves. The docker SDK is slow to import and may be missing, so it is importe
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -114,7 +115,8 @@ def _silenced(error: BaseException) -> UnreachableError:
 
 
 def _place(code: DockerBuild, start: Path) -> _Place:
-    context = (start / code.context).resolve() if code.context else find_root(start)
+    named = os.path.expanduser(code.context)  # noqa: PTH111  (as for the root of a folder)
+    context = (start / named).resolve() if named else find_root(start)
     file = context / code.file
     if not file.is_file():
         raise BundleError(

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from bastion.client.code.outputs import folder_at
 from bastion.errors import SpecError
 from bastion.profile import Profile, as_url, config_path, read_settings
+from bundler.bundle.select import select
+from bundler.code import LocalDir
+from bundler.errors import InvalidCodeError
 from launch.errors import UsageError
 from launch.settings import chosen, write_profile
 from tests.launch.command_line import Run
@@ -80,6 +84,15 @@ def test_a_bastion_that_nothing_leads_to_is_told() -> None:
 def test_a_plain_path_is_a_folder_here(written: str, url: str) -> None:
     """A user who names a folder means a folder."""
     assert as_url(written) == url
+
+
+def test_the_home_of_an_unknown_user_is_an_ordinary_name(tmp_path: Path) -> None:
+    """A folder, code and results below `~nobody-here` are told as missing, or are made here."""
+    assert as_url("~nobody-here/b") == f"{Path.cwd().as_uri()}/~nobody-here/b"
+    with pytest.raises(InvalidCodeError, match="nobody-here' is not a folder: nothing is there"):
+        select(LocalDir("~nobody-here"), start=tmp_path)
+    assert folder_at("~nobody-here") == Path.cwd() / "~nobody-here"
+    assert folder_at("~/out") == Path.home() / "out"
 
 
 def test_comments_in_the_file_stay() -> None:

@@ -218,7 +218,7 @@ def fetch_all(
         BastionError: As for `Outputs.fetch`.
     """
     whole = jobs[0].launch if wish.is_array else jobs[0].id
-    folder = Path(directory or whole).expanduser().absolute()
+    folder = folder_at(directory or whole)
     found: list[Fetched] = []
     for job in jobs:
         with suppress(_NothingKeptError) if wish.is_array else nullcontext():
@@ -239,6 +239,11 @@ def fetch_all(
         kept_at=max(each.kept_at for each in found),
         tasks=len(found) if wish.is_array else 0,
     )
+
+
+def folder_at(named: str | Path) -> Path:
+    """Return the folder that a user names; the name of an unknown user after `~` stays as it is."""
+    return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
 
 
 def _leave_out(folder: Path) -> None:

@@ -20,12 +20,11 @@ from bastion.spec import PythonEnv
 from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
-from bundler.bundle.select import Selection, select
+from bundler.bundle.select import Selection, root_of, select
 from bundler.bundle.upload import Bundle, bundle
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
-from bundler.root import find_root
 
 
 def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
@@ -41,7 +40,7 @@ def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
     parts = urlsplit(url)
     if parts.scheme != "file":
         return code
-    top = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
+    top = root_of(code, start=start)
     bucket = Path(unquote(parts.path)).resolve()
     if top == bucket:
         raise InvalidCodeError(
