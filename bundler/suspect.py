@@ -12,13 +12,16 @@ from pathlib import Path
 
 _NAMES = re.compile(
     r"""(?:
-      \.env(?:\.(?!example|sample|template|dist)[\w.-]+)?
+      \.env(?:\.(?!example|sample|template|dist)[\w.-]+)? | \.envrc
+    | (?!example|sample|template|dist)[\w.-]+\.env
     | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?
-    | .+\.(?:pem|p12|pfx|jks|keystore|kdbx|ppk)
+    | .+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|tfstate)
     | (?:.+[_-])?private[_-]?key(?:\..+)?
     | .*(?:credentials?|service[_-]?account|client[_-]secrets?)[\w.-]*\.json
     | credentials | \.netrc | \.pgpass | \.pypirc | \.npmrc | \.htpasswd | \.git-credentials
-    | \.dockerconfigjson | kubeconfig | secrets?\.(?:json|ya?ml|toml|ini)
+    | \.dockerconfigjson | kubeconfig | kaggle\.json | \.s3cfg | \.boto | \.vault-token
+    | (?:hf|github|gitlab|wandb|openai|api|access|auth)[_-]?token(?:\.txt)?
+    | secrets?\.(?:json|ya?ml|toml|ini)
     )\Z""",
     re.VERBOSE | re.IGNORECASE,
 )

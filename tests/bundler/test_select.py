@@ -242,14 +242,20 @@ def test_pointers_of_git_lfs_are_warned_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [".env", ".env.local", "id_ed25519", "server.pem", "credentials.json", "gcp-credentials.json",
-     "service-account.json", "client_secret_123.json", ".netrc", "secrets.yaml", "private_key.txt"],
+     "service-account.json", "client_secret_123.json", ".netrc", "secrets.yaml", "private_key.txt",
+     "server.key", "prod.env", ".envrc", "kaggle.json", ".s3cfg", ".vault-token", "hf_token.txt",
+     "main.tfstate"],
 )  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
     """Common names of secrets are known."""
     assert looks_secret(name)
 
 
-@pytest.mark.parametrize("name", ["env.py", "id_rsa.pub", "tokenizer.json", "credentials.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["env.py", "id_rsa.pub", "tokenizer.json", "credentials.py", "token.py", "added_tokens.json",
+     "example.env", "main.tf", "keys.txt"],
+)  # fmt: skip
 def test_names_of_code(name: str) -> None:
     """Code that merely handles secrets raises no warning."""
     assert not looks_secret(name)
