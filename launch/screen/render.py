@@ -288,7 +288,7 @@ class Output:
 
         table = Table(box=None, pad_edge=False, header_style="bold" if self.colored else "")
         for column in columns:
-            table.add_column(column.title, overflow="fold")
+            table.add_column(Text(visible(column.title)), overflow="fold")
         for item in items:
             table.add_row(
                 *(

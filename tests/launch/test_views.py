@@ -18,6 +18,7 @@ from launch.commands.look.pool import tasks_joined
 from launch.screen.folded import folded
 from launch.screen.notes import note, tell
 from launch.screen.render import Column, Output, plain
+from launch.screen.visible import visible
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.process import COMMAND, environment
@@ -260,6 +261,15 @@ def test_list_has_a_window_of_time(run: Run, bucket: Bucket) -> None:
     assert run("list", "-q").out.split() == [JOB, "old-0123456789"]
     assert run("list", "-q", "--since=1h").out.split() == [JOB]
     assert run("list", "--limit=-1").err.startswith("error: --limit: -1 is not allowed")
+
+
+@pytest.mark.parametrize("title", ["[/x]", "machines[attempt]", "a\x1b[31mb"])
+def test_a_heading_is_text(title: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Jobs choose the names of reported numbers, and queries those of columns: none is markup."""
+    column: Column[str] = Column(title=title, text=str)
+    Output(terminal=True).show("rows", ["1"], [column], name=str)
+    heading, row = capsys.readouterr().out.splitlines()
+    assert (heading.rstrip(), row.rstrip()) == (visible(title), "1")
 
 
 def test_watching_needs_a_terminal(run: Run) -> None:
