@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.bastion.history.log import DAY_S, T0
 from tests.bastion.history.log import Bucket as Log
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
+from tests.launch.terminal import drawn
 
 DAY = ("--since=2024-10-04", "--until=2024-10-05")
 
@@ -245,6 +247,19 @@ def test_a_window_without_a_moment_is_refused(
     ran = run(verb, *window)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
+
+
+def test_csv_never_sends_control_characters_of_jobs_to_a_terminal(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """A terminal gets them escaped; a file or a pipe gets what the job printed."""
+    log = Log()
+    log.store = bucket.store  # type: ignore[assignment]
+    log.seal(log.end(T0, text="\x1b]0;title\x07\x1b[2J"))
+    asked = ["query", "SELECT text FROM attempts", "--csv"]
+    lines = drawn(asked, bucket, tmp_path, columns=80)
+    assert lines == ["text", r"\x1b]0;title\x07\x1b[2J"]
+    assert run(*asked).out == "text\n\x1b]0;title\x07\x1b[2J\n"
 
 
 def test_csv_of_a_query_has_what_has_parts_as_json(run: Run, record: Log) -> None:

@@ -16,6 +16,7 @@ from launch.grammar.parser import Verbs, number, several, switch, text
 from launch.grammar.states import own_state
 from launch.screen.notes import note
 from launch.screen.render import Column, counted, finite, iso, plain, span
+from launch.screen.visible import visible
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -329,9 +330,16 @@ def _write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Non
 
 def _write_cells(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
+    shown = _shown if sys.stdout.isatty() else _csv_cell
+    writer.writerow(map(shown, columns))
     for cells in rows:
-        writer.writerow(map(_csv_cell, cells))
+        writer.writerow(map(shown, cells))
+
+
+def _shown(cell: object) -> object:
+    """Return a cell for a terminal: a file or a pipe gets every character of jobs unchanged."""
+    made = _csv_cell(cell)
+    return visible(made) if isinstance(made, str) else made
 
 
 def _csv_cell(cell: object) -> object:
