@@ -15,6 +15,7 @@ from tests.bastion.history.log import Bucket as Log
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 from tests.launch.terminal import drawn
+from tests.rigs.scripted_bastion import publish
 
 DAY = ("--since=2024-10-04", "--until=2024-10-05")
 
@@ -55,6 +56,7 @@ def record(bucket: Bucket) -> Log:
     )
     log.seal(log.end(T0 + DAY_S + 100, job="late"), log.end(T0 + DAY_S + 9000, job="later"))
     compact(bucket.store)
+    publish(bucket.store, "queue", {"now": T0 + 2 * DAY_S, "jobs": []})
     return log
 
 
@@ -211,6 +213,15 @@ def test_usage_is_filtered(run: Run, record: Log, words: list[str], rows: list[s
     assert run("usage", "-q", "--by=project,user", *DAY, *words).out.splitlines() == rows
     projects = [row.split()[0] for row in rows]
     assert run("usage", "-q", *DAY, *words).out.splitlines() == projects
+
+
+def test_usage_ends_now(run: Run, record: Log) -> None:
+    """The hours that a project will own this month do not make its share look unused."""
+    whole = json.loads(run("usage", "--json", "--since=2024-10-04").out)
+    month = json.loads(run("usage", "--json", "--since=2024-10-04", "--until=2024-11-01").out)
+    assert month == whole
+    assert month["until"] == "2024-10-06T00:00:00.000Z"
+    assert month["rows"][0]["owned_h"] == 8 * 48
 
 
 def test_a_time_ago_reaches_back_to_the_first_second(run: Run, record: Log) -> None:

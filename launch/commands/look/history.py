@@ -172,7 +172,9 @@ def show_usage(args: argparse.Namespace) -> int:
     now = session.client.queue_as_of()
     since, until = _window(args, now)
     assert since is not None
-    if until is None and since >= now:
+    # What a project owns is known until now: later hours would make its share look unused.
+    until = now if until is None else min(until, now)
+    if since >= until:
         raise UsageError(
             f"--since: {args.since!r} is {iso(since)}, which is not before now, {iso(now)}"
         )
@@ -182,7 +184,7 @@ def show_usage(args: argparse.Namespace) -> int:
         record,
         by=keys,
         since=since,
-        until=now if until is None else until,
+        until=until,
         project=args.project_id,
         user=args.user_id,
     )
