@@ -249,6 +249,7 @@ def test_usage_of_nobody_says_so(run: Run, record: Log) -> None:
     [
         (("--since=2024-10-05", "--until=2024-10-04"), "not before --until, 2024-10-04T00:00:00"),
         (("--since=2999-01-01",), "--since: '2999-01-01' is 2999-01-01T00:00:00.000Z"),
+        (("--since=9999-12-31T23:59:59-14:00",), "is 9999-12-31T23:59:59.000Z"),
     ],
 )
 def test_a_window_without_a_moment_is_refused(

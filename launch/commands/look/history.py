@@ -287,6 +287,7 @@ def _query_column(name: str, index: int) -> Column[tuple[object, ...]]:
 
 def _moment(flag: str, written: str, now: float) -> float | None:
     """Return the moment that `written` means: a time before `now`, or a date; None if empty."""
+    from bastion.bounds import LATEST_S
     from quota.file.duration import seconds_in
 
     if not written:
@@ -301,7 +302,8 @@ def _moment(flag: str, written: str, now: float) -> float | None:
             f"{flag}: {written!r} is not a time; use a time ago, such as 90s, 8h or 30d, or a"
             " date, such as 2026-11-01"
         ) from None
-    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    moment = (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    return min(max(0.0, moment), LATEST_S)
 
 
 def _check_format(session: Session, args: argparse.Namespace) -> None:
