@@ -84,6 +84,10 @@ def query(record: Record, sql: str) -> Answer:
             rows = asked.fetchmany(MOST_ROWS + 1)
         except duckdb.Error as error:
             raise _refusal(connection, error) from error
+        except OverflowError as error:
+            raise SpecError(
+                f"query: a value cannot be shown: {error}", hint="cast it, such as x::VARCHAR"
+            ) from error
         columns = tuple(each[0] for each in asked.description or ())
         return Answer(
             columns=columns,

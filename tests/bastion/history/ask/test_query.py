@@ -188,6 +188,7 @@ def record_of(_: object, folder: Path) -> Record:
         ("SELECT strptime(name) FROM attempts", r"no strptime\(VARCHAR\); it takes strptime\("),
         ("SELECT name::INTGER FROM attempts", "no type 'INTGER'; .* nearest is INTEGER"),
         ("SELECT 1/0 + 'x'", "could not convert"),
+        ("SELECT INTERVAL 100000000 YEAR", "a value cannot be shown: Python int too large"),
     ],
 )
 def test_a_wrong_query_is_told_what_is_right(known: Record, sql: str, words: str) -> None:
