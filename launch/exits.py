@@ -47,6 +47,11 @@ MEANINGS = {
 _BY_STATE = {"cancelled": JOB_CANCELLED, "timed_out": JOB_TIMED_OUT}
 
 
+def of_program(code: int) -> int:
+    """Return the exit code for a program of this machine; a signal is 128 plus its number."""
+    return 128 - code if code < 0 else code
+
+
 def of_job(job: JobView) -> int:
     """Return the exit code for the end of `job`; a signal is 128 plus its number."""
     outcome = job.outcome or job.state
@@ -56,7 +61,7 @@ def of_job(job: JobView) -> int:
         return _BY_STATE[outcome]
     if job.code is None or job.code == 0:
         return JOB_FAILED
-    return 128 - job.code if job.code < 0 else job.code
+    return of_program(job.code)
 
 
 def of_jobs(jobs: Sequence[JobView]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 from dataclasses import asdict
 from pathlib import Path
@@ -257,6 +258,8 @@ def test_a_launch_may_be_a_file_or_a_script(run: Run, bucket: Bucket, tmp_path: 
     )
     ran = run("launch", str(script), "--size=large")
     assert (ran.code, ran.out) == (9, f"{bucket.url} ['--size=large']\n")
+    script.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    assert run("launch", str(script)).code == 128 + signal.SIGTERM
 
 
 def test_a_wrong_file_has_all_its_problems_told(run: Run, tmp_path: Path) -> None:

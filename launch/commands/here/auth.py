@@ -70,4 +70,4 @@ def _ran(words: tuple[str, ...]) -> int:
             f"{words[0]} is not installed, and is needed to log in to the cloud",
             hint=f"install it, or run this where it is installed: {shlex.join(words)}",
         )
-    return subprocess.run(words, check=False).returncode
+    return exits.of_program(subprocess.run(words, check=False).returncode)

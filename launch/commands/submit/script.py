@@ -66,7 +66,7 @@ def run_script(session: Session, *, given: str) -> int:
     if code == 0 and not is_submitted:
         tell(f"{script} ran on this machine and submitted nothing", _meant(script, *arguments))
         return exits.FAILED
-    return code
+    return exits.of_program(code)
 
 
 def not_followed(script: str, *arguments: str) -> UsageError:
