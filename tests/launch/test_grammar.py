@@ -11,6 +11,8 @@ import pytest
 from bastion.provider.build import build_digest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.version import VERSION
+from launch.commands.enter.ssh import ports
+from launch.errors import UsageError
 from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET
 from launch.grammar.foreign_words import VERBS as THEIRS
 from launch.grammar.parser import normal, split_command
@@ -23,6 +25,14 @@ from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]
+
+
+@pytest.mark.parametrize("written", ["0:6006", "6006:0", "65536", "1:2:3", "", "9" * 5000])
+def test_a_port_that_nothing_listens_on_is_refused(written: str) -> None:
+    """Both ends of a tunnel are real ports."""
+    with pytest.raises(UsageError, match=r"^--forward: '.*' is not a port"):
+        ports(written)
+    assert (ports("6006"), ports("6006:1")) == ((6006, 6006), (6006, 1))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -628,7 +638,9 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "to end a machine: bastion agent -- end --home=FOLDER;"
          " for flags: bastion agent -- --help"),
         (["notebook", "--port=x"],
-         "--port: 'x' is not a port; must be a number such as 6006, or 6006:16006", ""),
+         "--port: 'x' is not a port; must be a number such as 8888", ""),
+        (["notebook", "--port=8888:9999"],
+         "--port: '8888:9999' is not a port; must be a number such as 8888", ""),
         (["notebook", "--array=0-2", "--replicas=2", "--shell"],
          "notebook does not take --array, --replicas, --shell: it runs one Jupyter", ""),
         (["run", "train.py", "8"], "run: train.py is not a job file",

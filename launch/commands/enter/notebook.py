@@ -10,7 +10,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.commands.enter.ssh import become, ports
+from launch.commands.enter.ssh import become, is_port
 from launch.commands.submit.launch import add_launch_flags, submitted
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, choice, text
@@ -64,8 +64,8 @@ def open_notebook(args: argparse.Namespace) -> int:
     if args.command or args.source:
         raise UsageError("notebook takes no command or file: it runs Jupyter", hint="bastion run")
     _refuse_several(args)
-    if args.port:
-        ports(args.port, "--port")
+    if args.port and not is_port(args.port):
+        raise UsageError(f"--port: {args.port!r} is not a port; must be a number such as 8888")
     password = secrets.token_urlsafe(12)
     idle_s = int(seconds_of("--idle", args.idle or "1h"))
     args.name = args.name or "notebook"

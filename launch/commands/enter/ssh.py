@@ -67,7 +67,12 @@ def enter(args: argparse.Namespace) -> int:  # noqa: RET503 - it becomes another
     become(words)
 
 
-def ports(written: str, flag: str = "--forward") -> tuple[int, int]:
+def is_port(written: str) -> bool:
+    """Whether it is the number of a port."""
+    return written.isdecimal() and len(written) < 6 and 0 < int(written) < 65536
+
+
+def ports(written: str) -> tuple[int, int]:
     """
     Return the port of the machine, and the local port for it.
 
@@ -76,9 +81,9 @@ def ports(written: str, flag: str = "--forward") -> tuple[int, int]:
     """
     there, _, here = written.partition(":")
     here = here or there
-    if not (there.isdecimal() and here.isdecimal()) or not 0 < max(int(there), int(here)) < 65536:
+    if not (is_port(there) and is_port(here)):
         raise UsageError(
-            f"{flag}: {written!r} is not a port; must be a number such as 6006, or 6006:16006"
+            f"--forward: {written!r} is not a port; must be a number such as 6006, or 6006:16006"
         )
     return int(there), int(here)
 
