@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
 from bastion.spec.arrays.indices import MAX_TASKS
+from bastion.spec.arrays.template import byte_count
 from bastion.spec.values.spec_value import value
 from bastion.spec.values.typed import check_types
 from bastion.value import field
@@ -31,6 +32,8 @@ _MOST_DIGITS = 15
 """The same for a range that is narrow compared with its numbers: all are exact in a float."""
 _NARROW = 1000.0
 """A range is narrow if its numbers are this many times its width; others keep six digits."""
+_WIDEST = 1e300
+"""Of the numbers of a range, and of their difference: a float holds each of them."""
 _LONGEST_DRAW = "-1.23456789012345e+300"
 _EXACT_DIGITS = 28
 """Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
@@ -231,14 +234,14 @@ class Sweep:
         return made | (self.sample.point(drawn) if self.sample else {})
 
     def longest(self) -> dict[str, str]:
-        """Return the longest text of each parameter."""
+        """Return the longest text of each parameter, in bytes."""
         made = {
-            name: max(map(text_of, settings), key=len)
+            name: max(map(text_of, settings), key=byte_count)
             for name, settings in (self.grid | self.zip).items()  # type: ignore[operator]
         }
         for name, draw in (self.sample.draw if self.sample else {}).items():
             options = map(text_of, draw.of) if isinstance(draw, Choice) else [_LONGEST_DRAW]
-            made[name] = max(options, key=len)
+            made[name] = max(options, key=byte_count)
         return made
 
 
@@ -250,7 +253,9 @@ def text_of(setting: Setting) -> str:
 
 
 def _check_range(low: float, high: float) -> None:
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+    if not max(abs(low), abs(high), abs(high - low)) <= _WIDEST:
+        raise SpecError(f"low: low and high must be numbers up to {_WIDEST:g}, and as far apart")
+    if not low < high:
         raise SpecError(f"low: {low:g} to high {high:g} is not a range; low must be below high")
 
 

@@ -179,6 +179,10 @@ def test_a_sweep_survives_its_spec() -> None:
         (lambda: Sample(0, seed=1, draw={"a": Uniform(0, 1)}), "count: 0 is not allowed"),
         (lambda: Sample(3, seed=1, draw={}), "draw: names no parameter"),
         (lambda: Uniform(1, 0), "low: 1 to high 0 is not a range; low must be below high"),
+        (lambda: Uniform(-1e308, 1e308), "low and high must be numbers up to 1e+300"),
+        (lambda: Uniform(0, 10**400), "low and high must be numbers up to 1e+300"),
+        (lambda: Uniform(0, float("inf")), "low and high must be numbers up to 1e+300"),
+        (lambda: Uniform(0, float("nan")), "low: 0 to high nan is not a range"),
         (lambda: LogUniform(0, 1), "low: 0 is not above zero, and has no logarithm"),
         (lambda: Choice([]), "of: has no values; give at least one"),
         (
@@ -198,6 +202,10 @@ def test_a_sweep_survives_its_spec() -> None:
         (
             lambda: swept(Sweep(grid={"a": ["x" * 60_000]}), "run", "{a}", "{a}"),
             "jobs.0.processes.0.command: 120006 bytes is too long; at most 100000",
+        ),
+        (
+            lambda: swept(Sweep(grid={"a": ["x" * 50_000, "\u5b57" * 40_000]}), "run", "{a}"),
+            "jobs.0.processes.0.command: 120005 bytes is too long; at most 100000",
         ),
     ],
 )
