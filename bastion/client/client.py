@@ -341,8 +341,8 @@ class Client(Reader):
         Raises:
             BastionError: As for `cancel`; also SpecError for a value that is not allowed.
         """
-        if priority is not None and not 1 <= priority <= 5:
-            raise SpecError(f"priority: {priority} is not allowed; 1 (highest) to 5")
+        if priority is not None and (type(priority) is not int or not 1 <= priority <= 5):
+            raise SpecError(f"priority: {priority!r} is not allowed; 1 (highest) to 5")
         from bastion.records.requests.job_request import UpdateRequest
         from bastion.spec.values.quantity import seconds_of
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bastion.errors import SpecError
 from bastion.records.keys.layout import LogStream
+from bastion.spec.values.typed import check_types
 from bastion.value import value
 
 
@@ -26,6 +27,7 @@ class Wanted:
     """Only lines that match this regular expression."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.tail is not None and self.tail < 0:
             raise SpecError(f"tail: {self.tail} is not allowed; 0 or more lines")
         try:

@@ -125,6 +125,9 @@ def test_an_update_is_told_of_by_the_names_that_it_has() -> None:
         client.update(JOB)
     with pytest.raises(SpecError, match=r"^max_runtime: 0\.0 is not allowed; more than 0 seconds"):
         client.update(JOB, max_runtime="0s")
+    for priority in (0, 2.5, "2", True):
+        with pytest.raises(SpecError, match=rf"^priority: {priority!r} is not allowed; 1 "):
+            client.update(JOB, priority=priority)  # type: ignore[arg-type]
     with pytest.raises(SpecError, match=r"more than 0 seconds, at most 10000000000$"):
         UpdateRequest(targets=(JOB,), max_runtime_s=1e11)
 

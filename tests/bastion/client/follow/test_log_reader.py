@@ -192,6 +192,10 @@ def test_since_leaves_older_segments_out() -> None:
     ("made", "message"),
     [
         (lambda: Wanted(tail=-1), "tail: -1 is not allowed; 0 or more lines"),
+        (lambda: Wanted(since="1h"), "since: '1h' is not a number or None"),  # type: ignore[arg-type]
+        (lambda: Wanted(replica="0"), "replica: '0' is not a whole number or None"),  # type: ignore[arg-type]
+        (lambda: Wanted(grep=b"x"), r"grep: bytes\(...\) is not text"),  # type: ignore[arg-type]
+        (lambda: Wanted(grep="\udce9"), "grep: .* is not UTF-8"),
         (lambda: Wanted(grep="("), r"grep: '\(' is not a regular expression"),
     ],
 )
