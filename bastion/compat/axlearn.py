@@ -53,13 +53,13 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
     problems += [f"{name}: missing" for name in _REQUIRED if name not in spec]
     if spec.get("version") != VERSION:
         problems.append(f"version: {spec.get('version')!r} is not known; allowed: {VERSION}")
-    metadata = spec.get("metadata") or {}
+    metadata = _given(spec, "metadata", {})
     if not isinstance(metadata, dict):
         raise SpecError(*problems, f"metadata: {metadata!r} is not an object")
     problems += _unknown("metadata.", metadata, _METADATA)
-    instance_type, units, more = _resources(metadata.get("resources") or {})
+    instance_type, units, more = _resources(_given(metadata, "resources", {}))
     words, wrong = _words("command", spec.get("command", "true"))
-    cleaning, wrong_too = _words("cleanup_command", spec.get("cleanup_command") or "")
+    cleaning, wrong_too = _words("cleanup_command", _given(spec, "cleanup_command", ""))
     problems += [*more, *wrong, *wrong_too]
     if problems:
         raise SpecError(*problems)
@@ -68,12 +68,12 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
         processes=(Process(words, resources=Resources(**units)),),
         instance_type=instance_type,
         priority=metadata.get("priority", _PRIORITY),
-        env=spec.get("env_vars") or {},
+        env=_given(spec, "env_vars", {}),
         on_end=cleaning,
     )
     launch = Launch(
         name=spec["name"],
-        project=metadata.get("project_id") or "",
+        project=_given(metadata, "project_id", ""),
         description=_description(metadata),
         jobs=(job,),
         code=code,
@@ -85,11 +85,17 @@ def to_launch(text: str, *, user: str = "", code: Code | None = None) -> Importe
 def _table(text: str) -> dict[str, Any]:
     try:
         spec = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecError(f"not JSON: {error}") from None
     if not isinstance(spec, dict):
         raise SpecError("a job spec is one JSON object")
     return spec
+
+
+def _given(table: Mapping[str, Any], name: str, default: object) -> Any:
+    """Return the value of a field; null is the same as none."""
+    found = table.get(name)
+    return default if found is None else found
 
 
 def _unknown(path: str, table: Mapping[str, object], known: Sequence[str]) -> list[str]:

@@ -80,6 +80,12 @@ def test_a_job_may_ask_for_devices_or_nothing() -> None:
     ("text", "problem"),
     [
         ("{", "not JSON: "),
+        ("[" * 100_000, "not JSON: .*recursion"),
+        ('{"version": 1, "metadata": []}', r"metadata: \[\] is not an object"),
+        (spec_of(metadata={"resources": []}), r"metadata.resources: \[\] is not an object"),
+        (spec_of(metadata={"project_id": 0}), "project: 0 is not text"),
+        (spec_of(cleanup_command=False), "cleanup_command: False is not text"),
+        (spec_of(env_vars=[]), "env: list.* is not a table"),
         ("[]", "a job spec is one JSON object"),
         (spec_of(version=2), "version: 2 is not known; allowed: 1"),
         (spec_of(max_tries=3), "max_tries: unknown; known are version, name"),
