@@ -1,7 +1,8 @@
 """
 The `#SBATCH` lines of a script, as options with their line numbers.
 
-Lines are read as sbatch reads them: those that start with `#SBATCH`, up to the first command.
+Lines are read as sbatch reads them, ended by line feeds alone: those that start with `#SBATCH`, up
+to the first command.
 `##SBATCH` is a comment, ` #` starts one, and a later option overrides an earlier one. This module
 must not know what an option means.
 
@@ -89,7 +90,7 @@ def read_header(script: str) -> Header:
     problems: list[str] = []
     notes: list[str] = []
     begun = False
-    for number, line in enumerate(script.splitlines(), start=1):
+    for number, line in enumerate(script.split("\n"), start=1):
         begun = begun or (bool(line.strip()) and not line.lstrip().startswith("#"))
         if not line.startswith(("#SBATCH", "#PBS ")):
             continue

@@ -136,7 +136,7 @@ def unset_variables(script: str, told: Collection[str]) -> Iterator[tuple[int, s
     `told` has the names of the variables that the job gets.
     """
     known = {*told, *_SET.findall(_VARIABLES), *_SET.findall(script)}
-    for number, line in enumerate(script.splitlines(), start=1):
+    for number, line in enumerate(script.split("\n"), start=1):
         for name in ("".join(found) for found in _READ.findall(line.partition(" #")[0])):
             if name not in known and not line.startswith("#") and not _WHERE_SAID.fullmatch(name):
                 known.add(name)
@@ -153,7 +153,7 @@ def own_command(script: str) -> tuple[int, str] | None:
     if "python" in first:
         return 1, "the script"
     is_inside = False
-    for number, line in enumerate(script.splitlines(), start=1):
+    for number, line in enumerate(script.split("\n"), start=1):
         words = [] if is_inside else [w for w in line.split() if not _ASSIGNED.match(w)]
         is_inside = line.endswith("\\")
         name = words[0] if words else "#"

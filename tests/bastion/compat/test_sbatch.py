@@ -281,6 +281,9 @@ def test_what_sbatch_does_not_read_is_not_read() -> None:
     )
     assert found.launch.jobs[0].env["SLURM_NTASKS_PER_NODE"] == "2"
     assert found.notes == ("line 7: below the first command, where sbatch reads nothing",)
+    separated = to_launch("#!/bin/bash\n# one\fpage\u2028and a line\n#SBATCH -n 2\necho\n")
+    assert separated.launch.jobs[0].env["SLURM_NTASKS_PER_NODE"] == "2"
+    assert not separated.notes
     with pytest.raises(SpecError, match="line 2: #PBS is another system's"):
         to_launch("#!/bin/bash\n#PBS -l nodes=2\ntrue\n")
 
