@@ -3,8 +3,8 @@ Select the files of a working tree that go into its bundle.
 
 Files that git ignores are left out (`.gitignore` files, nested and above the root), except for
 tracked ones. So are virtual environments. A submodule or other repository below the root goes by
-its own files and its own list of what is tracked. `.bastionignore` and `exclude` override them, and
-each other, in that order.
+its own files and its own list of what is tracked. `.bastionignore` files, nested and above the root
+too, and `exclude` override them, and each other, in that order.
 `.git` is never included, and links stay links. All problems are reported at once. Only names, modes
 and sizes are read, never contents.
 """
@@ -138,17 +138,18 @@ class _Walk:
         self._tracked: set[str] = set()
 
     def rules_above(self) -> _Layers:
-        """Return the rules above the root: our own, and git's files there."""
-        git = [parse_rules(_ALWAYS_OUT)]
+        """Return the rules above the root: what is always out, and the files there."""
+        git, own = [parse_rules(_ALWAYS_OUT)], list[Rules]()
         top = find_git_top(self.root)
         if top:
             self._rescue_tracked("")
             inner = self.root.relative_to(top).parts
             for depth in range(len(inner)):
                 above = "/".join(inner[depth:]) + "/"
-                if text := _read(top.joinpath(*inner[:depth], ".gitignore")):
-                    git.append(parse_rules(text, above=above.encode()))
-        return _Layers(git=tuple(git), own=())
+                for name, rules in ((".gitignore", git), (".bastionignore", own)):
+                    if text := _read(top.joinpath(*inner[:depth], name)):
+                        rules.append(parse_rules(text, above=above.encode()))
+        return _Layers(git=tuple(git), own=tuple(own))
 
     def _rescue_tracked(self, path: str) -> bool:
         """

@@ -130,6 +130,23 @@ def test_files_that_git_tracks_are_kept(repository: Path) -> None:
     assert kept_by_us(repository) == {".gitignore", "data/words.txt"}
 
 
+def test_our_own_files_above_the_root_count(repository: Path) -> None:
+    """What the top of a repository leaves out is left out of a package in it, and may be kept."""
+    trees.write(
+        repository,
+        {
+            ".gitignore": "*.so\n",
+            ".bastionignore": "secrets/\n!/pkg/fast.so\n",
+            "pkg/pyproject.toml": "",
+            "pkg/fast.so": "",
+            "pkg/slow.so": "",
+            "pkg/secrets/key": "",
+        },
+    )
+    found = select(LocalDir(), start=repository / "pkg").found
+    assert [one.path for one in found] == ["fast.so", "pyproject.toml"]
+
+
 def test_files_above_the_root_count(repository: Path) -> None:
     """The root may be inside a repository, whose own ignore files still apply."""
     trees.write(
