@@ -1,5 +1,6 @@
 """
-Files that are probably not meant: by their names secrets, and pointers of Git LFS in place of data.
+Files that are probably not meant: by their names secrets, pointers of Git LFS in place of data, and
+empty folders in place of submodules.
 
 They are only a warning, since the user alone knows the contents. Secrets are told by their names,
 and of other files those of the size of a pointer are read, so that a large tree costs nothing.
@@ -46,3 +47,14 @@ def is_pointer(path: Path, size: int) -> bool:
             return file.read(len(_POINTER)) == _POINTER
     except OSError:
         return False  # told when it is bundled
+
+
+_SUBMODULE = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
+
+
+def submodules_in(file: Path) -> list[str]:
+    """Return the folders that a `.gitmodules` file gives to submodules, relative to its own."""
+    try:
+        return _SUBMODULE.findall(file.read_text(errors="replace"))
+    except OSError:
+        return []  # told when it is bundled

@@ -23,7 +23,7 @@ from bundler.code import LocalDir
 from bundler.errors import BundleError, InvalidCodeError, UnreachableError
 from bundler.repository.git import tracked_although_ignored
 from bundler.root import find_git_top, find_root
-from bundler.suspect import is_pointer, looks_secret
+from bundler.suspect import is_pointer, looks_secret, submodules_in
 from bundler.tree import Kind, leaves_tree
 
 _ALWAYS_OUT = b"__pycache__/\n*.pyc\n.DS_Store\n"
@@ -334,8 +334,25 @@ def _warnings(root: Path, found: Sequence[Found]) -> Iterator[str]:
             f"only a pointer of Git LFS, without the data: {_some(pointers)}; "
             f"`git lfs pull` fetches the data"
         )
+    if unfetched := _empty_submodules(root, found):
+        yield (
+            f"only an empty folder, in place of a submodule: {_some(unfetched)}; "
+            f"`git submodule update --init` fetches it"
+        )
     if not files:
         yield "no file is selected: the bundle is empty"
+
+
+def _empty_submodules(root: Path, found: Sequence[Found]) -> list[str]:
+    """Return the folders of submodules that were never fetched."""
+    empty = {one.path for one in found if one.kind == "dir"}
+    lists = [one.path for one in found if one.path.rpartition("/")[2] == ".gitmodules"]
+    named = (
+        str(PurePosixPath(path).parent / folder)
+        for path in lists
+        for folder in submodules_in(root / path)
+    )
+    return [folder for folder in named if folder in empty]
 
 
 def _with_folders(paths: Sequence[str]) -> set[str]:

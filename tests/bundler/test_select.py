@@ -239,6 +239,16 @@ def test_pointers_of_git_lfs_are_warned_about(tmp_path: Path) -> None:
     assert "without the data: weights/a.bin; `git lfs pull`" in warning
 
 
+def test_submodules_that_were_never_fetched_are_warned_about(tmp_path: Path) -> None:
+    """A clone without them has empty folders in their place; other empty folders are meant."""
+    modules = '[submodule "lib"]\n\tpath = third party/lib\n\turl = https://h/x\n'
+    trees.write(tmp_path, {".gitmodules": modules + "\tpath = here\n", "here/a.py": ""})
+    (tmp_path / "third party/lib").mkdir(parents=True)
+    (tmp_path / "outputs").mkdir()
+    (warning,) = select(LocalDir(str(tmp_path)), start=tmp_path).warnings
+    assert "in place of a submodule: third party/lib; `git submodule update --init`" in warning
+
+
 @pytest.mark.parametrize(
     "name",
     [".env", ".env.local", "id_ed25519", "server.pem", "credentials.json", "gcp-credentials.json",
