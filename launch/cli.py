@@ -21,6 +21,9 @@ from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
 from launch.screen.notes import tell
 from launch.verbs import build, first_page
 
+_FAILING = ("strict", "surrogateescape")
+"""What raises for a character that an encoding lacks; the second is that of the C locale."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line, this process's own by default; return the exit code."""
@@ -110,7 +113,7 @@ def _has_streams() -> bool:
     if sys.stdout is None:
         tell("standard output is closed", "omit >&-, or redirect it to a file or /dev/null")
         return False
-    if sys.stdout.errors == "strict" and isinstance(sys.stdout, TextIOWrapper):
+    if sys.stdout.errors in _FAILING and isinstance(sys.stdout, TextIOWrapper):
         # Characters that the terminal's encoding lacks are escaped, such as a name in Cyrillic.
         sys.stdout.reconfigure(errors="backslashreplace")
     return True

@@ -306,10 +306,13 @@ def test_the_reference_is_fresh() -> None:
     assert PLACE.read_text() == reference(), "run python -m launch.reference"
 
 
-def test_a_stream_of_another_encoding_shows_what_it_can(bucket: Bucket, tmp_path: Path) -> None:
-    """Characters without an equivalent are escaped, and JSON stays JSON."""
+@pytest.mark.parametrize("encoding", ["ascii", "ascii:surrogateescape"])
+def test_a_stream_of_another_encoding_shows_what_it_can(
+    bucket: Bucket, tmp_path: Path, encoding: str
+) -> None:
+    """Characters without an equivalent are escaped, and JSON stays JSON; also in the C locale."""
     words = ["launch", "--dry_run", "--env=A=\u044f", "--", "true"]
-    env = environment(bucket, tmp_path) | {"PYTHONIOENCODING": "ascii"}
+    env = environment(bucket, tmp_path) | {"PYTHONIOENCODING": encoding}
     for more, shown in (([], 'A = "\\u044f"'), (["--json"], '"A": "\\u044f"')):
         ran = subprocess.run(
             [*COMMAND, words[0], *more, *words[1:]],
