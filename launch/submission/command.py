@@ -102,7 +102,8 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
     end = "END_OF_STDIN"
     while end in text:
         end += "_"
-    line = f"exec \"$@\" <<'{end}'\n{text}{'' if text.endswith(chr(10)) else chr(10)}{end}"
+    rest = "\n" if text and not text.endswith("\n") else ""
+    line = f"exec \"$@\" <<'{end}'\n{text}{rest}{end}"
     return ["/bin/sh", "-c", line, "sh", *command]
 
 

@@ -365,16 +365,16 @@ def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> Non
         "import json; from launch.submission.command import with_stdin\n"
         "print(json.dumps(with_stdin(['cat', '-n'], sends=True)))"
     )
-    sent = subprocess.run(
-        [sys.executable, "-c", code],
-        input="it's $HOME\nEND_OF_STDIN",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    command = json.loads(sent.stdout)
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert shown == "     1\tit's $HOME\n     2\tEND_OF_STDIN\n"
+    for piped, told in (
+        ("it's $HOME\nEND_OF_STDIN", "     1\tit's $HOME\n     2\tEND_OF_STDIN\n"),
+        ("", ""),
+    ):
+        sent = subprocess.run(
+            [sys.executable, "-c", code], input=piped, capture_output=True, text=True, check=True
+        )
+        command = json.loads(sent.stdout)
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert shown == told
 
 
 def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) -> None:
