@@ -89,6 +89,7 @@ class Client(Reader):
             BastionError: Its code could not be bundled.
             StoreError: The bucket is unreachable; nothing was submitted.
         """
+        from bastion.client.submit.check import warnings_of
         from bastion.client.submit.provenance import origin_of
         from bastion.records.requests.launch_request import LaunchRequest
         from bastion.records.requests.origin import store_origin
@@ -104,7 +105,7 @@ class Client(Reader):
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )
-        warnings = _warnings_of(checked, sent)
+        warnings = warnings_of(checked, None if sent is None else sent.bundled)
         _say(warnings)
         warnings = (*(sent.warnings if sent is not None else ()), *warnings)
         return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
@@ -479,20 +480,6 @@ class Client(Reader):
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
-
-
-def _warnings_of(launch: Launch, sent: ResolvedCode | None) -> tuple[str, ...]:
-    """Return warnings about likely mistakes; loads only what that needs."""
-    warnings: tuple[str, ...] = ()
-    if sent is not None and sent.bundled is not None:
-        from bastion.client.code.named_files import missing_file_warnings
-
-        warnings += missing_file_warnings(launch, sent.bundled)
-    if any(job.env or any(each.env for each in job.processes) for job in launch.jobs):
-        from bastion.client.submit.open_secrets import open_secret_warnings
-
-        warnings += open_secret_warnings(launch)
-    return warnings
 
 
 def _say(warnings: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ replaces the names of dependencies by their ids. It reports all problems togethe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
@@ -20,6 +21,12 @@ from bastion.spec.resources import Resources
 from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import replace
 from quota.pattern import pattern
+
+if TYPE_CHECKING:
+    from bundler.bundle.upload import Bundle
+
+SHORTEST_SECRET = 12
+"""In characters: `EOS_TOKEN=</s>` and `SECRET=none` are no secrets; keys and tokens are longer."""
 
 
 def check(launch: Launch, context: LaunchContext) -> Launch:
@@ -51,6 +58,27 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
     if problems:
         raise SpecError(*problems)
     return _with_targets(made, context.targets) if context.targets else made
+
+
+def warnings_of(launch: Launch, bundled: Bundle | None) -> tuple[str, ...]:
+    """
+    Return warnings about likely mistakes; loads only what that needs.
+
+    `bundled` is the folder that was uploaded as its code, if any.
+    """
+    warnings: tuple[str, ...] = ()
+    if bundled is not None:
+        from bastion.client.code.named_files import missing_file_warnings
+
+        warnings += missing_file_warnings(launch, bundled)
+    processes = [process for job in launch.jobs for process in job.processes]
+    words = (word for process in processes for word in process.command)
+    has_variables = any(job.env for job in launch.jobs) or any(each.env for each in processes)
+    if has_variables or any(len(word) >= SHORTEST_SECRET for word in words):
+        from bastion.client.submit.open_secrets import open_secret_warnings
+
+        warnings += open_secret_warnings(launch)
+    return warnings
 
 
 def _limit_problems(launch: Launch, context: LaunchContext) -> list[str]:

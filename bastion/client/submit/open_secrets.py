@@ -1,37 +1,66 @@
-"""Variables of a launch that most likely contain a secret, which would be stored in the bucket."""
+"""Parts of a launch that most likely contain a secret, which would be stored in the bucket."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from bastion.client.submit.check import SHORTEST_SECRET
 from quota.pattern import pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from bastion.spec.launch import Launch
 
 _NAMES = pattern(
     r"(?:.*_)?(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY)",
     re.IGNORECASE,
 )
-_LEAST_CHARACTERS = 12
-"""`EOS_TOKEN=</s>` and `SECRET=none` are not secrets; keys and tokens are longer."""
+_SET = pattern(r"(?:^|(?<=[\s;'\"]))(-{0,2}[A-Za-z_][\w-]*)=['\"]?([^\s;'\"]+)")
+"""A flag or a variable with its value, in a word of a command or in a shell line."""
 
 
 def open_secret_warnings(launch: Launch) -> tuple[str, ...]:
-    """Return a warning if variables of `launch` have names and lengths like those of secrets."""
+    """Return warnings if variables or flags of `launch` look like secrets by name and length."""
     variables = [*(job.env for job in launch.jobs)]
     variables += [process.env for job in launch.jobs for process in job.processes]
     names = sorted({name for env in variables for name, text in env.items() if _is_one(name, text)})
-    if not names:
-        return ()
-    return (
-        f"{', '.join(names)}: stored in the bucket in plain text, for all who can read it;"
-        f" --secret={names[0]}, or Secret in Python, is read on the machine instead",
-    )
+    commands = (process.command for job in launch.jobs for process in job.processes)
+    flags = sorted({flag for words in commands for flag in _flags(words)})
+    warnings = []
+    if names:
+        warnings.append(
+            f"{', '.join(names)}: stored in the bucket in plain text, for all who can read it;"
+            f" --secret={names[0]}, or Secret in Python, is read on the machine instead"
+        )
+    if flags:
+        variable = _plain(flags[0]).upper()
+        warnings.append(
+            f"{', '.join(flags)} in a command: stored in the bucket in plain text, for all who can"
+            f" read it; --secret={variable}, or Secret in Python, is a variable that is read on the"
+            " machine instead"
+        )
+    return tuple(warnings)
+
+
+def _flags(words: Sequence[str]) -> Iterator[str]:
+    """Yield flags and variables in a command that are set to what looks like a secret."""
+    for word, following in zip(words, [*words[1:], ""]):
+        if word.startswith("--") and _is_one(_plain(word), following):
+            yield word
+        for name, text in _SET.findall(word):
+            if _is_one(_plain(name), text):
+                yield name
+
+
+def _plain(flag: str) -> str:
+    """Return a flag as the name of a variable."""
+    return flag.lstrip("-").replace("-", "_")
 
 
 def _is_one(name: str, text: str) -> bool:
-    is_elsewhere = text.startswith(("/", "./", "~", "{"))  # a path, or a parameter of a sweep
-    is_long = len(text) >= _LEAST_CHARACTERS and not is_elsewhere
+    # A path, a flag, a variable of a shell, or a parameter of a sweep
+    is_elsewhere = text.startswith(("/", "./", "~", "{", "$", "-"))
+    is_long = len(text) >= SHORTEST_SECRET and not is_elsewhere
     return is_long and _NAMES.fullmatch(name) is not None

@@ -32,3 +32,24 @@ def test_a_variable_that_is_named_as_a_secret_is_told(
     for warning in warnings:
         assert warning.startswith(f"{told}: stored in the bucket in plain text, for all")
         assert KEY not in warning
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["python3", "a.py", "--api_key=sk-0123456789ab"], "--api_key"),
+        (["python3", "a.py", "--hf-token", "hf_0123456789"], "--hf-token"),
+        ("export HF_TOKEN='hf_0123456789' && python3 a.py", "HF_TOKEN"),
+        ("export HF_TOKEN=hf_0123456789; python3 a.py", "HF_TOKEN"),
+        (["python3", "a.py", "--api_key=$API_KEY_OF_MINE", "--password=/run/password"], ""),
+        (["python3", "a.py", "--token", "--another-long-flag"], ""),
+        (["python3", "a.py", "--max_token=4096", "--lr=0.1"], ""),
+        (["python3", "a.py", "--tokenizer=a-long-name-of-one"], ""),
+    ],
+)
+def test_a_flag_that_is_named_as_a_secret_is_told(command: list[str] | str, told: str) -> None:
+    """A command is as open as a variable; the warning has the flag, and never the value."""
+    process = Process(command, shell=isinstance(command, str))
+    warnings = open_secret_warnings(Launch(name="a", jobs=[Job(processes=[process])]))
+    assert [warning.partition(" in a command: ")[0] for warning in warnings] == [told][: bool(told)]
+    assert "0123456789" not in "".join(warnings)
