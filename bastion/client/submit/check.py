@@ -18,15 +18,13 @@ from bastion.spec.launch import MAX_BACKOFF_S, Job, Launch
 from bastion.spec.python_env import python_problems
 from bastion.spec.request import request_of
 from bastion.spec.resources import Resources
+from bastion.spec.secret import MIN_SECRET_BYTES
 from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import replace
 from quota.pattern import pattern
 
 if TYPE_CHECKING:
     from bundler.bundle.upload import Bundle
-
-SHORTEST_SECRET = 12
-"""In characters: `EOS_TOKEN=</s>` and `SECRET=none` are no secrets; keys and tokens are longer."""
 
 
 def check(launch: Launch, context: LaunchContext) -> Launch:
@@ -74,7 +72,7 @@ def warnings_of(launch: Launch, bundled: Bundle | None) -> tuple[str, ...]:
     processes = [process for job in launch.jobs for process in job.processes]
     words = (word for process in processes for word in process.command)
     has_variables = any(job.env for job in launch.jobs) or any(each.env for each in processes)
-    if has_variables or any(len(word) >= SHORTEST_SECRET for word in words):
+    if has_variables or any(len(word) >= MIN_SECRET_BYTES for word in words):
         from bastion.client.submit.open_secrets import open_secret_warnings
 
         warnings += open_secret_warnings(launch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from bastion.client.submit.check import SHORTEST_SECRET
 from quota.pattern import pattern
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ _NAMES = pattern(
 )
 _SET = pattern(r"(?:^|(?<=[\s;'\"]))(-{0,2}[A-Za-z_][\w-]*)=['\"]?([^\s;'\"]+)")
 """A flag or a variable with its value, in a word of a command or in a shell line."""
+
+_LEAST_CHARACTERS = 12
+"""`EOS_TOKEN=</s>` and `SECRET=none` are not secrets; keys and tokens are longer."""
 
 
 def open_secret_warnings(launch: Launch) -> tuple[str, ...]:
@@ -62,5 +64,5 @@ def _plain(flag: str) -> str:
 def _is_one(name: str, text: str) -> bool:
     # A path, a flag, a variable of a shell, or a parameter of a sweep
     is_elsewhere = text.startswith(("/", "./", "~", "{", "$", "-"))
-    is_long = len(text) >= SHORTEST_SECRET and not is_elsewhere
+    is_long = len(text) >= _LEAST_CHARACTERS and not is_elsewhere
     return is_long and _NAMES.fullmatch(name) is not None
