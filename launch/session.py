@@ -12,7 +12,7 @@ from bastion.errors import NotFoundError
 from bastion.profile import Profile, surrounding
 from launch.errors import UsageError
 from launch.screen.notes import note
-from launch.screen.render import Output, iso, span
+from launch.screen.render import Output
 from launch.settings import chosen
 
 if TYPE_CHECKING:
@@ -114,17 +114,16 @@ class Session:
             status = self.client.status()
         except NotFoundError:
             return
-        if status.is_behind:
-            since = span(status.silent_s)
-            note(f"{status.leader} on {status.host} leads, but has published nothing for {since}")
-        if (last := status.last_warning) is not None:
-            note(f"problem: {status.leader} logged at {iso(last.at)}: {last.text}")
+        if status.delay:
+            note(status.delay)
+        if status.last_words:
+            note(f"problem: {status.last_words}")
 
     def _what_goes_on(self) -> str:
         """Return what happens to jobs while no bastion leads, as far as this machine can know."""
-        if self.has_ended_machines:
-            return "its machines have ended too, and running jobs start again after bastion up"
-        return "jobs continue while their machines run, and no new ones start"
+        from bastion.client.status.local_machines import CONTINUE, RESTART
+
+        return RESTART if self.has_ended_machines else CONTINUE
 
     @cached_property
     def has_ended_machines(self) -> bool:
@@ -132,20 +131,15 @@ class Session:
         if not self.client.presence.absence():
             return False
         status = self.client.status()
-        if not status.machines_dir or status.machines_host != os.uname().nodename:
+        if not status.machines_dir:
             return False
-        from pathlib import Path
-
-        from bastion.provider.serving import is_standing, machines_of
+        from bastion.client.status.local_machines import have_ended
 
         try:
             pools = self.client.pool().pools
         except NotFoundError:
             return False
-        if any(pool.get("provider") != "local" for pool in pools):
-            return False
-        ours = machines_of(Path(status.machines_dir), self.profile.root, is_own=True)
-        return not any(map(is_standing, ours))
+        return have_ended(status, pools, self.profile.root)
 
     @property
     def is_quiet(self) -> bool:

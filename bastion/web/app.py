@@ -87,6 +87,7 @@ class Shown:
             self.status,
             path=request.url.path,
             user=user_of(request, settings),
+            root_url=settings.root_url,
             unknown=() if known is None else _unknown(request, known),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bastion.client.status.local_machines import CONTINUE, RESTART, have_ended
 from bastion.client.status.status_view import StatusView
 from bastion.value import value
 from bastion.version import VERSION
@@ -42,8 +43,15 @@ def version_of(look: Look, uses: Uses, status: StatusView | None) -> str:
     how long.
     """
     away = f"!{(look.read_s or 0.0) // AGE_S:.0f}" if look.trouble else ""
-    silent = f"?{status.silent_s // AGE_S:.0f}" if status is not None and status.absence else ""
-    return f"{look.version}+{uses.number}{away}{silent}"
+    return f"{look.version}+{uses.number}{away}{_silence_of(status)}"
+
+
+def _silence_of(status: StatusView | None) -> str:
+    if status is None or not (status.absence or status.delay):
+        return ""
+    last = status.last_warning
+    logged = f"w{last.at:.0f}" if last is not None else ""
+    return f"{'~' if status.delay else '?'}{status.silent_s // AGE_S:.0f}{logged}"
 
 
 def bare_frame(path: str) -> Frame:
@@ -68,6 +76,7 @@ def frame_of(
     *,
     path: str,
     user: str,
+    root_url: str = "",
     unknown: Sequence[str] = (),
 ) -> Frame:
     """Return the frame of the page at `path`; `unknown` lists its invalid parameters."""
@@ -79,11 +88,11 @@ def frame_of(
         as_of=status.as_of if status else look.board.as_of,
         leader=f"{status.leader} on {status.host}" if status and status.leader else "",
         user=user,
-        notices=(*_notices(look, status), *(("warn", each) for each in unknown)),
+        notices=(*_notices(look, status, root_url), *(("warn", each) for each in unknown)),
     )
 
 
-def _notices(look: Look, status: StatusView | None) -> list[tuple[str, str]]:
+def _notices(look: Look, status: StatusView | None, root_url: str) -> list[tuple[str, str]]:
     if look.trouble:
         age = (
             "nothing could be read yet"
@@ -93,16 +102,13 @@ def _notices(look: Look, status: StatusView | None) -> list[tuple[str, str]]:
         return [("bad", f"The bucket is out of reach: {look.trouble}; {age}.")]
     if look.is_empty or status is None:
         return [("warn", "No bastion has published anything here yet.")]
-    found = []
+    told = [status.delay] if status.delay else []
     if status.absence:
-        found.append(
-            (
-                "warn",
-                f"{status.absence}; jobs continue while their machines run, and no new ones start.",
-            )
-        )
-    if status.quota_problem:
-        found.append(("bad", f"The newest quota file is not in force: {status.quota_problem}"))
-    if status.config_problem:
-        found.append(("bad", f"The configuration is not in force: {status.config_problem}"))
-    return found + [("warn", problem) for problem in status.problems[:MOST_PROBLEMS]]
+        has_ended = have_ended(status, look.board.pools.values(), root_url)
+        told.append(f"{status.absence}; {RESTART if has_ended else CONTINUE}")
+    told += [status.last_words] if status.last_words else []
+    return [
+        *(("warn", each) for each in told),
+        *(("bad", each) for each in status.refused_files),
+        *(("warn", each) for each in status.problems[:MOST_PROBLEMS]),
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bastion.client.status.display import table, units_text
-from bastion.value import field, value
+from bastion.value import field, replace, value
 from quota.amounts import NOTHING, Amounts
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SILENT_S = 10.0
 """The shortest silence that is reported: a busy leader publishes less often."""
+_CONFIG = "config/bastion.toml"
 
 
 @value
@@ -55,6 +56,16 @@ class BudgetView:
     """Unit hours used in this period; more than `hours` if running jobs continued."""
     renewed_at: float
     """When the next period begins."""
+
+
+@value
+class Signs:
+    """What a leader that publishes nothing still does."""
+
+    committed_at: float = 0.0
+    """When root last changed, on the store's clock; 0: unknown."""
+    last_warning: LogLine | None = None
+    """What it has logged since it published."""
 
 
 @value
@@ -144,6 +155,44 @@ class StatusView:
                 f" {_span(self.silent_s)}"
             )
         return ""
+
+    @property
+    def delay(self) -> str:
+        """How old the views of a leader are that commits but does not publish; otherwise empty."""
+        if not self.is_behind:
+            return ""
+        since = _span(self.silent_s)
+        return f"{self.leader} on {self.host} leads, but has published nothing for {since}"
+
+    @property
+    def last_words(self) -> str:
+        """What a leader that publishes nothing last warned of, and when; otherwise empty."""
+        if (last := self.last_warning) is None:
+            return ""
+        from bastion.records.settings.notification import iso
+
+        return f"{self.leader} logged at {iso(last.at)}: {last.text}"
+
+    @property
+    def refused_files(self) -> tuple[str, ...]:
+        """The problems of the admins' newest files, and whether older ones stay in force."""
+        found = []
+        for name, problem, in_force in (
+            ("the quota file", self.quota_problem, self.has_quota),
+            (_CONFIG, self.config_problem, self.has_pools),
+        ):
+            if problem:
+                kept = "; the last valid one stays in force" if in_force else ""
+                found.append(f"{name}: {problem.removeprefix(f'{name}: ')}{kept}")
+        return tuple(found)
+
+    def judged_by(self, signs: Signs) -> StatusView:
+        """Return the view of a silent leader with these `signs`; any other view unchanged."""
+        if not self.is_silent:
+            return self
+        oldest = self.as_of + self.silent_s - self.patience_s
+        is_behind = signs.committed_at >= oldest
+        return replace(self, is_behind=is_behind, last_warning=signs.last_warning)
 
 
 def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:

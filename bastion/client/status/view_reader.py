@@ -8,10 +8,10 @@ short command must not wait for a validator.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bastion.client.status.status_view import StatusView, status_of
+from bastion.client.status.status_view import Signs, StatusView, status_of
 from bastion.errors import BastionError, NotFoundError, RecordError
 from bastion.records.keys import layout
 from bastion.store.port import ObjectStore, Version
@@ -19,6 +19,8 @@ from bastion.value import replace
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from bastion.client.status.own_log import LogLine
 
 _T = TypeVar("_T")
 _GZIP = b"\x1f\x8b"
@@ -74,34 +76,51 @@ class ViewReader:
             StoreError: The bucket is unreachable.
         """
         view = status_of(self._view("status"), wall=self._wall())
-        if not view.is_silent or not self._has_committed(view):
-            return view
-        return replace(view, is_behind=True)
-
-    def _has_committed(self, view: StatusView) -> bool:
-        """Whether root has changed recently: then only the views of a leader are refused."""
-        try:
-            found = self._store.list(layout.ROOT, limit=1)
-        except BastionError:
-            return False
-        oldest = self._wall() - view.patience_s
-        return any(each.key == layout.ROOT and each.modified_at >= oldest for each in found)
+        return view.judged_by(Signs(committed_at=self._committed_at())) if view.is_silent else view
 
     def explained(self, view: StatusView) -> StatusView:
         """Return `view` with the last warning of a leader that publishes nothing, if any."""
         if not (view.is_silent or view.is_behind):
             return view
+        return replace(view, last_warning=self._last_warning(view))
+
+    def signs(self, view: StatusView) -> Signs:
+        """Return what the leader in `view` still does, to judge views of it later."""
+        return Signs(committed_at=self._committed_at(), last_warning=self._last_warning(view))
+
+    def published(self, name: str) -> tuple[Version, Mapping[str, Any]] | None:
+        """
+        Return the version and the contents of the view `name`; None if it is missing.
+
+        Raises:
+            RecordError: It is not JSON, or a newer bastion wrote it.
+            StoreError: The bucket is unreachable.
+        """
+        found = self._json(layout.view(name))
+        if found is None:
+            return None
+        self._check(name, found)
+        return self._known[layout.view(name)][0], found
+
+    def _committed_at(self) -> float:
+        """Return when root last changed; 0 if it is missing or cannot be listed now."""
+        try:
+            found = self._store.list(layout.ROOT, limit=1)
+        except BastionError:
+            return 0.0
+        return max((each.modified_at for each in found if each.key == layout.ROOT), default=0.0)
+
+    def _last_warning(self, view: StatusView) -> LogLine | None:
         from bastion.client.status.own_log import last_warning
         from bastion.records.coding.limits import LOG_TAIL_BYTES
 
         try:
             found = self._store.read(layout.bastion_log(view.leader), limit_bytes=LOG_TAIL_BYTES)
         except BastionError:  # the silence is worth more than its cause
-            return view
+            return None
         assert found is not None
         # The log has whole seconds; what was logged before the last status has another cause.
-        last = last_warning(found.data, since=float(int(view.as_of)))
-        return replace(view, last_warning=last)
+        return last_warning(found.data, since=float(int(view.as_of)))
 
     def is_prepared(self) -> bool:
         """
@@ -136,9 +155,10 @@ class ViewReader:
                 "no bastion has published anything here yet",
                 hint=f"start one: {command_to_start(self._place)}",
             )
-        if found.get("schema") != 1:
+        schema = found.get("schema") if isinstance(found, dict) else None
+        if schema != 1:
             raise RecordError(
-                f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
+                f"{layout.view(name)}: schema {schema!r} is not known here",
                 hint="upgrade: pip install --upgrade bastion-orchestrator",
             )
 

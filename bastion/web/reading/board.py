@@ -17,7 +17,7 @@ from bastion.client.look.array_views import array_of_row
 from bastion.client.look.rows import job_of_row, shortage_of_row
 from bastion.client.look.told_reason import told_now
 from bastion.client.look.views import JobView, ShortageView
-from bastion.client.status.status_view import StatusView, status_of
+from bastion.client.status.status_view import Signs, StatusView, status_of
 from bastion.records.maintenance import closed_rows, windows_left
 from bastion.records.standing import true_until
 from bastion.value import value
@@ -37,6 +37,8 @@ class Published:
     queue: Row = field(default_factory=dict)
     pool: Row = field(default_factory=dict)
     status: Row = field(default_factory=dict)
+    signs: Signs = Signs()
+    """What a leader that publishes nothing still does."""
 
 
 class Board:
@@ -86,7 +88,8 @@ class Board:
 
     def status(self, *, wall: float) -> StatusView | None:
         """The last published status of the bastion; None if there is none."""
-        return status_of(self.published.status, wall=wall) if self.published.status else None
+        seen = self.published
+        return status_of(seen.status, wall=wall).judged_by(seen.signs) if seen.status else None
 
     def job(self, row: Row) -> JobView:
         """Return the view of the job or array in `row`, with times relative to `as_of`."""

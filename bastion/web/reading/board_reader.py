@@ -3,22 +3,22 @@ The board, kept fresh: read again when it is used, and kept while the bucket is 
 
 A look never waits long for the bucket. One thread reads; a request in the meantime gets the last
 good board, which says how old it is. A view whose version has not changed is neither transferred
-nor parsed.
+nor parsed. While a leader publishes nothing, its other signs are read too.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from threading import Lock
 from typing import Any
 
+from bastion.client.status.status_view import Signs, status_of
+from bastion.client.status.view_reader import ViewReader
 from bastion.clock import Clock
-from bastion.errors import BastionError, NotFoundError
-from bastion.records.keys import layout
-from bastion.store.port import ObjectStore, Version
+from bastion.errors import BastionError
+from bastion.store.port import Version
 from bastion.value import value
 from bastion.web.reading.board import Board, Published
 
@@ -49,19 +49,23 @@ class BoardReader:
     Reads the views of one bucket.
 
     Args:
-        store: The bucket; called once per read, without retries.
+        views: The views of the bucket, read without retries.
+        wall: The date by the bucket's clock.
         clock: For ages and pauses.
         every_s: Minimum time between two reads.
     """
 
-    def __init__(self, store: ObjectStore, clock: Clock, *, every_s: float) -> None:
-        self._store = store
+    def __init__(
+        self, views: ViewReader, wall: Callable[[], float], clock: Clock, *, every_s: float
+    ) -> None:
+        self._views = views
+        self._wall = wall
         self._clock = clock
         self._every_s = every_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="board")
         self._lock = Lock()
         self._reading: Future[None] | None = None
-        self._known: dict[str, tuple[Version, Any]] = {}
+        self._is_empty = True
         self._board = Board(Published())
         self._version = ""
         self._read_at: float | None = None
@@ -78,7 +82,7 @@ class BoardReader:
                 version=self._version,
                 read_s=age_s,
                 trouble=self._trouble or ("the bucket does not answer" if age_s is None else ""),
-                is_empty=not self._known,
+                is_empty=self._is_empty,
             )
 
     def close(self) -> None:
@@ -103,39 +107,28 @@ class BoardReader:
 
     def _read(self) -> None:
         try:
-            known = {name: self._view(name) for name in VIEWS}
+            read = {name: self._views.published(name) for name in VIEWS}
         except BastionError as error:
             with self._lock:
                 self._trouble = error.message
             return
-        found = {name: view for name, view in known.items() if view is not None}
+        found = {name: view for name, view in read.items() if view is not None}
         version = "-".join(str(view[0]) for view in found.values())
-        board = self._board
-        if version != self._version:
-            board = Board(Published(**{name: view[1] for name, view in found.items()}))
+        board, signs = self._board, self._signs(found)
+        if (version, signs) != (self._version, board.published.signs):
+            views = {name: view[1] for name, view in found.items()}
+            board = Board(Published(**views, signs=signs))
         with self._lock:
-            self._known, self._board, self._version = found, board, version
+            self._is_empty, self._board, self._version = not found, board, version
             self._read_at, self._trouble = self._clock.monotonic(), ""
 
-    def _view(self, name: str) -> tuple[Version, Mapping[str, Any]] | None:
-        """Return the view `name` and its version; None if there is none."""
-        known = self._known.get(name)
-        try:
-            found = self._store.read(layout.view(name), unless=known[0] if known else None)
-        except NotFoundError:
-            return None
-        if found is None:
-            return known
-        try:
-            parsed = json.loads(found.data)
-        except ValueError as error:
-            raise BastionError(f"{layout.view(name)}: not JSON, {error}") from None
-        if not isinstance(parsed, dict) or parsed.get("schema") != 1:
-            raise BastionError(
-                f"{layout.view(name)}: its schema is not known here",
-                hint="upgrade: pip install --upgrade bastion-orchestrator",
-            )
-        return found.version, parsed
+    def _signs(self, found: Mapping[str, tuple[Version, Mapping[str, Any]]]) -> Signs:
+        """Return the other signs of a leader that is silent, or soon will be; none of any other."""
+        if "status" not in found:
+            return Signs()
+        status = status_of(found["status"][1], wall=self._wall())
+        is_quiet = bool(status.leader) and status.silent_s > status.patience_s / 2
+        return self._views.signs(status) if is_quiet else Signs()
 
 
 Looks = Callable[[], Look]

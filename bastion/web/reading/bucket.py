@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bastion.client.status.view_reader import ViewReader
 from bastion.clock import Clock
 from bastion.store.date import date_of
 from bastion.store.port import ObjectStore
@@ -37,7 +38,8 @@ class Bucket:
         self.store = store
         self.clock = clock
         self.now = date_of(store, clock)
-        self.boards = BoardReader(store, clock, every_s=read_every_s)
+        views = ViewReader(store, self.now)
+        self.boards = BoardReader(views, self.now, clock, every_s=read_every_s)
         self.uses = UseReader(store, clock, every_s=use_every_s)
         self.host_use = HostUseReader(store, clock)
         self.jobs = Jobs(store, self.now)

@@ -25,7 +25,6 @@ from launch.commands.here.removed_bucket import (
     stop,
     until,
 )
-from launch.commands.look.status import files_not_in_force
 from launch.errors import UsageError, explained
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.notes import note, tell
@@ -132,7 +131,7 @@ def _await(
     if trouble := bastion.trouble():
         note(f"problem: {'; '.join(filter(None, trouble))}")
     if (status := _status(session)) is not None:
-        for problem in files_not_in_force(status):
+        for problem in status.refused_files:
             note(f"problem: {problem}")
     _tell_next(session.root_flag)
     return exits.OK

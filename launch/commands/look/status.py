@@ -15,8 +15,6 @@ from launch.session import Session
 if TYPE_CHECKING:
     from bastion.client import BudgetView, ProjectView, StatusView
 
-_CONFIG = "config/bastion.toml"
-
 
 def register(verbs: Verbs) -> None:
     """Add the verb of this file."""
@@ -44,23 +42,10 @@ def show(args: argparse.Namespace) -> int:
         out.show("budgets", view.budgets, _budgets(view), name=lambda budget: budget.of)
     if not session.is_quiet:
         note_maintenance(view.maintenance)
-    for problem in (*files_not_in_force(view), *view.problems):
+    for problem in (*view.refused_files, *view.problems):
         note(f"problem: {problem}")
     session.note_silence()
     return exits.OK
-
-
-def files_not_in_force(view: StatusView) -> list[str]:
-    """Return the problems of the admins' newest files, and whether older ones stay in force."""
-    found = []
-    for name, problem, in_force in (
-        ("the quota file", view.quota_problem, view.has_quota),
-        (_CONFIG, view.config_problem, view.has_pools),
-    ):
-        if problem:
-            kept = "; the last valid one stays in force" if in_force else ""
-            found.append(f"{name}: {problem.removeprefix(f'{name}: ')}{kept}")
-    return found
 
 
 def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:

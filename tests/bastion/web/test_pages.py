@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +21,11 @@ from bastion.records.requests.origin import Origin
 from bastion.spec import Job, Launch, Process, Resources, Where
 from bastion.spec.values.quantity import text_of_hours
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from bastion.web.drawing.render import span
+from bastion.web.drawing.render import iso, span
 from bastion.web.pages.spent import price_of
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket
-from tests.rigs.scripted_bastion import publish
+from tests.rigs.scripted_bastion import lead, publish
 from tests.rigs.scripted_bastion import row as queue_row
 
 RUNNING = "/jobs/vision/train-0000000000"
@@ -314,6 +316,64 @@ def test_an_open_page_learns_that_the_bastion_is_gone_and_for_how_long() -> None
     assert silent == same
     assert longer != silent
     assert "has published nothing for 2m 50s" in page
+
+
+def test_pages_say_what_status_says_of_a_leader_that_publishes_nothing() -> None:
+    """A silent leader's last warning is shown, and one that commits is not called absent."""
+    clock = VirtualClock(wall=NOW)
+    store = MemoryStore(clock.wall)
+    write_bucket(store, busy_root(machines=2, running=1, queued=2))
+    found = store.read(layout.view("status"))
+    assert found is not None
+    status = json.loads(found.data)
+    warned = f"{iso(NOW + 95)} warning: views: 403 {MARKUP}\n{iso(NOW + 96)} leads\n"
+    put(store, layout.bastion_log(status["leader"]), warned.encode())
+    with site(store, clock=clock) as client:
+        clock.advance(100.0)
+        silent = client.get("/").text
+        put(store, layout.ROOT, b"{}")
+        clock.advance(2.0)
+        behind = client.get("/").text
+        put(store, layout.view("status"), encode_view(status, now=NOW + 101))
+        clock.advance(2.0)
+        leads = client.get("/").text
+    logged = f"{status['leader']} logged at {iso(NOW + 95)[:-1]}.000Z: views: 403 &lt;script"
+    assert "has published nothing for 1m 40s; jobs continue while" in silent
+    assert "no bastion answers" in silent
+    assert logged in silent
+    assert "no bastion" not in behind
+    assert "leads, but has published nothing for 1m 42s" in behind
+    assert logged in behind
+    assert "published nothing" not in leads
+    assert "logged at" not in leads
+    versions = {re.findall(r'data-version="([^"]*)"', page)[0] for page in (silent, behind, leads)}
+    assert len(versions) == 3
+
+
+def test_pages_say_that_local_machines_have_ended_with_the_bastion(tmp_path: Path) -> None:
+    """After `bastion down`, no job continues, as `bastion list` says too."""
+    folder = tmp_path / "machines" / "0123456789" / "here" / "here-0"
+    folder.mkdir(parents=True)
+    (folder / "machine").touch()
+    (folder / "root").write_text("memory:")
+    store = MemoryStore(lambda: NOW)
+    publish(store, "pool", {"now": NOW, "machines": [], "pools": [_pool("local")]})
+    place = {"machines_host": os.uname().nodename, "machines_dir": str(tmp_path / "machines")}
+    lead(store, now=NOW - 60, leader=None, **place)
+
+    def told() -> str:
+        with site(store) as client:
+            return client.get("/").text
+
+    assert "jobs continue while their machines run" in told()
+    (folder / "gone").touch()
+    assert "its machines have ended too, and running jobs start again after bastion up" in told()
+    put(store, layout.view("pool"), encode_view({"schema": 1, "now": NOW, "pools": [_pool("gcp")]}))
+    assert "jobs continue while their machines run" in told()
+
+
+def _pool(provider: str) -> dict[str, str]:
+    return {"name": "p", "provider": provider}
 
 
 def test_an_empty_bucket_says_so() -> None:
