@@ -40,6 +40,7 @@ from bastion.web.faults import Faults
 from bastion.web.frame import Frame, bare_frame, frame_of, version_of
 from bastion.web.live import Followers, Live
 from bastion.web.pages.array_tasks import MOST_REASONS
+from bastion.web.pages.ended import STATES, ended_page, listed_of
 from bastion.web.pages.failures import failures_page
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
@@ -132,6 +133,7 @@ class Site:
             "/": (_now, asked.NOW),
             "/machines": (_machines, asked.MACHINES),
             "/timeline": (_timeline, asked.TIMELINE),
+            "/ended": (_ended, asked.ENDED),
             "/failures": (_failures, asked.FAILURES),
             "/projects": (_projects, asked.USAGE),
             "/users": (_users, asked.USAGE),
@@ -389,6 +391,14 @@ def _timeline(request: Request, shown: Shown) -> str:
         return shown.parts.of((template, made_of), made)
 
     return shown.page("timeline.html", page=page, part=part)
+
+
+def _ended(request: Request, shown: Shown) -> str:
+    query = request.query_params
+    days, period = period_of(query, shown.now)
+    known = shown.bucket.record.of(listed_of(period, query))
+    page = ended_page(shown.status, known, query, days=days)
+    return shown.page("ended.html", page=page, periods=PERIODS, states=STATES, now=shown.now)
 
 
 def _failures(request: Request, shown: Shown) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bastion.web.pages import machines
+from bastion.web.pages import ended, machines
 from bastion.web.pages.now import FILTERS, TABS
 from bastion.web.pages.timeline import SPANS, moment_of
 from bastion.web.pages.usage import PERIODS
@@ -58,6 +58,7 @@ TIMELINE = {
     "search": _any,
     "page": _number,
 }
+ENDED = dict.fromkeys(ended.FILTERS, _any) | {"state": _one_of(ended.STATES)} | _DAYS
 FAILURES = {"project": _any, "search": _any} | _DAYS
 USAGE = {"project": _any} | _DAYS
 QUOTA: dict[str, Check] = {}

@@ -26,6 +26,7 @@ PAGES = (
     ("/", "Now"),
     ("/machines", "Machines"),
     ("/timeline", "Timeline"),
+    ("/ended", "Ended"),
     ("/failures", "Failures"),
     ("/projects", "Projects"),
     ("/users", "Users"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from bastion.client.look.views import JobView
 from bastion.client.status.status_view import BudgetView, StatusView
@@ -37,6 +38,12 @@ class NowPage:
     devices: tuple[str, ...]
     """The types that active jobs ask for."""
     as_of: float
+
+    @property
+    def ended(self) -> str:
+        """The query that asks for the ended jobs of the same project and user, and search."""
+        asked = {name: self.given[name] for name in ("project", "user", "search")}
+        return urlencode({"days": "7", **{name: text for name, text in asked.items() if text}})
 
 
 def now_page(

@@ -13,7 +13,8 @@ from bastion.web.drawing.paging import ROWS, Part, page_number, part_of
 from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.render import clock, span
 from bastion.web.drawing.ticks import Tick, ticks_of
-from bastion.web.record.reader import Known, Period
+from bastion.web.record.question import Period
+from bastion.web.record.reader import Known
 from bastion.web.record.summary import Stay
 
 WIDTH = 10_000.0

@@ -15,7 +15,8 @@ from bastion.value import value
 from bastion.web.drawing.paging import Part, page_number, part_of
 from bastion.web.drawing.palette import Palette
 from bastion.web.reading.board import ADMITTED, Board
-from bastion.web.record.reader import Known, Period
+from bastion.web.record.question import Period
+from bastion.web.record.reader import Known
 
 PERIODS = {
     "1": "1 day",

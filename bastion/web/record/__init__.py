@@ -1,8 +1,8 @@
 """
-The record as pages need it: sums over a period, and which job was on which machine when.
+The record as pages need it: sums over a period, which job was on which machine when, ended jobs.
 
-The input is the record of a bucket, the output one small value per period. Read `summary` (that
-value), `ask` (the SQL that computes it), `child` (a process that queries it and frees its memory
-when it ends; `asker` starts and ends it, `kept_tables` are what it keeps open) and `reader` (one
-answer for all readers, cached for a minute).
+The input is the record of a bucket, the output one small value per question. Read `question` and
+`summary` (those values), `ask` and `ended` (the SQL that answers), `child` (a process that queries
+the record and frees its memory when it ends; `asker` starts and ends it, `kept_tables` are what it
+keeps open) and `reader` (one answer for all readers, cached for a minute).
 """

@@ -14,7 +14,8 @@ from typing import IO
 from bastion.clock import Clock
 from bastion.errors import BastionError
 from bastion.own_program import own_program
-from bastion.records.coding.codec import decode
+from bastion.records.coding.codec import decode, encode
+from bastion.web.record.question import Period
 from bastion.web.record.summary import FAILED, Summary
 
 DEADLINE_S = 60.0
@@ -50,10 +51,10 @@ class RecordChild:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
-    def ask(self, since: float, until: float, parts: int) -> Summary:
+    def ask(self, period: Period) -> Summary:
         """See `Ask`."""
         with self._turn:
-            state, data = self._answer(json.dumps([since, until, parts]).encode() + b"\n")
+            state, data = self._answer(encode(period) + b"\n")
         if state == FAILED:
             raise BastionError(data.decode(errors="replace"))
         return decode(Summary, data, key="the record")

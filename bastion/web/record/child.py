@@ -1,9 +1,9 @@
 """
-`python -m bastion.web.record.child URL`: sums up one period after the other, and waits.
+`python -m bastion.web.record.child URL`: answers one question after the other, and waits.
 
 DuckDB and a decoded root take hundreds of megabytes. A separate process frees them a minute after
 the last question, and pages are still served in the meantime. Questions arrive as lines of JSON,
-`[since, until, parts]`; each answer is a line `[state, bytes]` and the bytes.
+each a `Period`; each answer is a line `[state, bytes]` and the bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import BinaryIO
 from bastion.clock import SystemClock
 from bastion.errors import BastionError
 from bastion.history.record import Record
-from bastion.records.coding.codec import encode
+from bastion.records.coding.codec import decode, encode
 from bastion.store.open import open_store
 from bastion.web.record.kept_tables import KeptTables
+from bastion.web.record.question import Period
 from bastion.web.record.summary import ANSWERED, FAILED
 
 REST_S = 60.0
@@ -33,10 +34,10 @@ def main(words: list[str]) -> int:
         question = sys.stdin.buffer.readline()
         if not question:
             break
-        since, until, parts = json.loads(question)
+        period = decode(Period, question, key="the question")
         try:
             tables = tables or KeptTables(Record(open_store(url), url), SystemClock())
-            summary = tables.summary(since=since, until=until, parts=parts)
+            summary = tables.answer(period)
             write_answer(sys.stdout.buffer, ANSWERED, encode(summary))
         except BastionError as error:
             write_answer(sys.stdout.buffer, FAILED, error.in_a_line.encode())

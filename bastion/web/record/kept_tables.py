@@ -14,6 +14,8 @@ from bastion.clock import Clock
 from bastion.history.record import Record
 from bastion.history.tables import ATTEMPTS, SHARES
 from bastion.web.record.ask import summed
+from bastion.web.record.ended import ended_jobs
+from bastion.web.record.question import Period
 from bastion.web.record.summary import Summary
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ TABLES_KEPT_S = 15.0
 
 class KeptTables:
     """
-    Sums up periods of one record, from tables that are reloaded at limited intervals.
+    Answers about periods of one record, from tables that are reloaded at limited intervals.
 
     Args:
         record: The record.
@@ -39,17 +41,22 @@ class KeptTables:
         self._connection: DuckDBPyConnection | None = None
         self._since = self._opened_at = 0.0
 
-    def summary(self, *, since: float, until: float, parts: int) -> Summary:
+    def answer(self, period: Period) -> Summary:
         """
-        Sum up `[since, until)` in `parts` parts.
+        Return the sums over `period`, or the wanted part of the jobs that ended in it.
 
         Raises:
             MissingExtraError: DuckDB is not installed.
             StoreError: Unreachable.
         """
+        since, until, parts = period.since, period.until, period.parts
         connection = self._tables(since, earlier_s=until - since)
         spoilt = len(self._record.spoilt)
-        return summed(connection, since=since, until=until, parts=parts, spoilt=spoilt)
+        if period.listed is None:
+            return summed(connection, since=since, until=until, parts=parts, spoilt=spoilt)
+        ended = ended_jobs(connection, period.listed, since=since, until=until)
+        step_s = (until - since) / parts
+        return Summary(since=since, until=until, step_s=step_s, ended=ended, spoilt=spoilt)
 
     def close(self) -> None:
         """Free their memory and their folder."""

@@ -18,6 +18,7 @@ from threading import Lock
 from bastion.clock import Clock
 from bastion.errors import BastionError
 from bastion.value import value
+from bastion.web.record.question import Period
 from bastion.web.record.summary import Summary
 
 KEPT_S = 60.0
@@ -32,17 +33,8 @@ RETRY_S = 10.0
 MOST_KEPT = 12
 """Cached periods: those that people look at, and what they zoomed to last."""
 
-Ask = Callable[[float, float, int], Summary]
-"""(since, until, parts) -> what happened; raises BastionError."""
-
-
-@value
-class Period:
-    """What is asked about."""
-
-    since: float
-    until: float
-    parts: int
+Ask = Callable[[Period], Summary]
+"""Returns what happened; raises BastionError."""
 
 
 @value
@@ -119,7 +111,7 @@ class RecordReader:
         found = [
             answer
             for known, answer in tuple(self._known.items())
-            if known.parts == period.parts
+            if (known.parts, known.listed) == (period.parts, period.listed)
             and (
                 abs(known.until - known.since - length) < 1.0
                 or (known.since == period.since and period.parts > 1)
@@ -162,7 +154,7 @@ class RecordReader:
         if self._trouble and self._clock.monotonic() - self._failed_at < RETRY_S:
             return Known(trouble=self._trouble)
         try:
-            summary = self._ask(period.since, period.until, period.parts)
+            summary = self._ask(period)
         except BastionError as error:
             self._trouble, self._failed_at = error.message, self._clock.monotonic()
             return Known(trouble=error.message)

@@ -58,6 +58,39 @@ class Failure:
 
 
 @value
+class Ended:
+    """One job that ended, with its last attempt."""
+
+    job: str
+    project: str
+    user: str
+    state: str
+    at: float
+    submitted_at: float
+    held_s: float | None
+    """How long its last attempt held machines; None if the job ended in the queue."""
+    attempt: int
+    """0: the job never started."""
+    devices: int
+    device_type: str
+    """Empty: none."""
+    code: int | None
+    text: str
+    """Why; only its beginning if it is long."""
+
+
+@value
+class EndedPart:
+    """A part of the list of ended jobs, newest first."""
+
+    rows: tuple[Ended, ...]
+    number: int
+    """Counted from 1."""
+    total: int
+    """Number of rows of the whole list."""
+
+
+@value
 class Summary:
     """One period."""
 
@@ -77,5 +110,7 @@ class Summary:
     """The newest of each project, the newest first."""
     failed: Mapping[str, int] = field(default_factory=dict)
     """Number of failures by project."""
+    ended: EndedPart | None = None
+    """The answer if ended jobs were asked for, which has no sums."""
     spoilt: int = 0
     """Records that could not be read."""

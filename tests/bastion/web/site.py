@@ -17,7 +17,6 @@ from bastion.web.app import Site
 from bastion.web.reading.bucket import Bucket
 from bastion.web.record.kept_tables import KeptTables
 from bastion.web.record.reader import Ask, RecordReader
-from bastion.web.record.summary import Summary
 from bastion.web.settings import WebSettings
 from tests.rigs.busy_bucket import NOW, busy_root, write_bucket
 
@@ -36,10 +35,7 @@ def asked_here(store: ObjectStore, clock: Clock) -> Ask:
     """Query the record of `store` in this process, like the program that does so."""
     tables = KeptTables(Record(store), clock)
 
-    def ask(since: float, until: float, parts: int) -> Summary:
-        return tables.summary(since=since, until=until, parts=parts)
-
-    return ask
+    return tables.answer
 
 
 @contextmanager

@@ -69,7 +69,8 @@ def test_what_an_address_asks_in_vain_is_told(address: str, sentence: str) -> No
 def test_what_a_page_takes_is_not_told() -> None:
     """Parameters of its own links and forms, and empty form fields, cause no notice."""
     with site(busy_store()) as client:
-        for place in ("/", "/machines", "/timeline", "/failures", "/projects", "/users", JOB):
+        record = ("/timeline", "/ended", "/failures", "/projects", "/users")
+        for place in ("/", "/machines", *record, JOB):
             page = client.get(place).text
             links = re.findall(r'(?:href|action)="((?:[?]|/[a-z]*[?])[^"#]*)', page)
             form = page.partition("<main")[2]

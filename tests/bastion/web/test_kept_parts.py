@@ -8,7 +8,8 @@ from bastion.clock import VirtualClock
 from bastion.web.drawing.kept_parts import MOST_PARTS, KeptParts
 from bastion.web.drawing.palette import Palette
 from bastion.web.pages.timeline import lanes_of, timeline_page
-from bastion.web.record.reader import KEPT_S, Known, Period, RecordReader
+from bastion.web.record.question import Period
+from bastion.web.record.reader import KEPT_S, Known, RecordReader
 from bastion.web.record.summary import Stay, Summary
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, write_bucket
@@ -71,9 +72,9 @@ def test_the_timeline_shows_what_the_record_said_last() -> None:
     answers = {"job": "train-1"}
     clock = VirtualClock(wall=NOW)
 
-    def ask(since: float, until: float, parts: int) -> Summary:
+    def ask(period: Period) -> Summary:
         stays = (_stay("m1", answers["job"]), _stay("m2", "other-1"))
-        return Summary(since=since, until=until, step_s=1.0, stays=stays)
+        return Summary(since=period.since, until=period.until, step_s=1.0, stays=stays)
 
     record = RecordReader(ask, clock, wait_s=60.0)
     day = "/timeline?from=2026-11-18T00:00:00&to=2026-11-19T00:00:00"

@@ -6,6 +6,7 @@ import re
 from threading import Event
 
 from bastion.clock import VirtualClock
+from bastion.web.record.question import Period
 from bastion.web.record.reader import KEPT_S, RecordReader
 from bastion.web.record.summary import Summary
 from tests.bastion.web.site import asked_here, busy_store, site
@@ -26,9 +27,9 @@ def test_an_old_answer_is_told_with_its_age_until_there_is_a_new_one() -> None:
     write_history(store, busy_root(machines=4, running=6, queued=120), days=1, a_day=24)
     answer = asked_here(store, clock)
 
-    def ask(since: float, until: float, parts: int) -> Summary:
+    def ask(period: Period) -> Summary:
         assert may_answer.wait(30)
-        return answer(since, until, parts)
+        return answer(period)
 
     record = RecordReader(ask, clock, wait_s=20.0)
     with site(store, clock=clock, record=record) as client:

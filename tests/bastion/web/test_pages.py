@@ -469,6 +469,7 @@ def test_a_search_for_active_jobs_leads_to_those_that_have_ended() -> None:
             page = client.get(f"/?{asked}=some+one").text
             assert '<a href="/timeline?span=7d&amp;search=some%20one">' in page
             assert '<a href="/failures?days=7&amp;search=some%20one">' in page
+            assert f'<a href="/ended?days=7&amp;{asked}=some+one">' in page
         assert "that have ended" not in client.get("/").text
 
 

@@ -39,7 +39,8 @@ from bastion.web.record import child as child_program
 from bastion.web.record.ask import MOST_FAILURES, MOST_STAYS, MOST_TEXT, summary_of
 from bastion.web.record.asker import RecordChild
 from bastion.web.record.kept_tables import TABLES_KEPT_S, KeptTables
-from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordReader
+from bastion.web.record.question import Period
+from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, RecordReader
 from bastion.web.record.summary import Slot, Stay, Summary
 from tests.bastion.web.site import asked_here, busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
@@ -47,6 +48,7 @@ from tests.rigs.scripted_bastion import publish
 from tests.rigs.scripted_bastion import row as queue_row
 
 HOUR = 3600.0
+SECOND = Period(since=0.0, until=1.0, parts=1)
 
 
 def _ended(job: str, user: str, begin: float, end: float, **more: Any) -> Happening:
@@ -129,7 +131,7 @@ def test_questions_of_some_seconds_share_one_load_of_the_record() -> None:
     tables = KeptTables(Record(counted), clock)
 
     def jobs(hours: float) -> int:
-        found = tables.summary(since=NOW - hours * HOUR, until=NOW, parts=1)
+        found = tables.answer(Period(since=NOW - hours * HOUR, until=NOW, parts=1))
         return sum(each.jobs for each in found.projects)
 
     assert jobs(24) == 4
@@ -144,8 +146,9 @@ def test_questions_of_some_seconds_share_one_load_of_the_record() -> None:
     store.create(layout.events(1_900_000), encode(replace(ends, n=1_900_000)))
     clock.advance(TABLES_KEPT_S)
     assert jobs(30) == 6
-    day = {"since": NOW - 24 * HOUR, "until": NOW - HOUR}
-    assert tables.summary(**day, parts=4) == summary_of(Record(store), **day, parts=4)
+    since, until = NOW - 24 * HOUR, NOW - HOUR
+    found = tables.answer(Period(since=since, until=until, parts=4))
+    assert found == summary_of(Record(store), since=since, until=until, parts=4)
     tables.close()
 
 
@@ -222,9 +225,9 @@ def test_a_month_is_shown_from_the_last_answer_while_it_is_queried_again() -> No
     clock = VirtualClock(wall=NOW)
     asked: list[float] = []
 
-    def ask(since: float, until: float, parts: int) -> Summary:
-        asked.append(until)
-        return Summary(since=since, until=until, step_s=1.0)
+    def ask(period: Period) -> Summary:
+        asked.append(period.until)
+        return Summary(since=period.since, until=period.until, step_s=1.0)
 
     reader = RecordReader(ask, clock, wait_s=60.0)
     for parts, is_near in ((17, True), (1, False)):
@@ -264,9 +267,9 @@ class _Waiting(RecordReader):
         self.most, self._now, self._counting = 0, 0, Lock()
         super().__init__(self._answer, VirtualClock(wall=NOW))
 
-    def _answer(self, since: float, until: float, parts: int) -> Summary:
+    def _answer(self, period: Period) -> Summary:
         assert self.answers.wait(60.0)
-        return Summary(since=since, until=until, step_s=until - since)
+        return Summary(since=period.since, until=period.until, step_s=60.0)
 
     def of(self, period: Period, *, wait_s: float | None = None) -> Known:
         with self._counting:
@@ -450,7 +453,7 @@ def test_a_day_without_a_failure_says_so() -> None:
     """A record that cannot be read has another message."""
     clock = VirtualClock(wall=NOW)
 
-    def broken(since: float, until: float, parts: int) -> Summary:
+    def broken(period: Period) -> Summary:
         raise BastionError("DuckDB is not installed")
 
     with site(busy_store(machines=1, running=1, queued=1)) as client:
@@ -599,8 +602,8 @@ def test_a_timeline_of_many_bars_has_fewer_machines_on_a_page_which_stays_small(
 def test_bars_that_are_left_out_are_told_on_the_timeline_alone() -> None:
     """Sums omit nothing, so their pages have no such message."""
 
-    def ask(since: float, until: float, parts: int) -> Summary:
-        return Summary(since=since, until=until, step_s=(until - since) / parts, left_out=1500)
+    def ask(period: Period) -> Summary:
+        return Summary(since=period.since, until=period.until, step_s=60.0, left_out=1500)
 
     clock = VirtualClock(wall=NOW)
     with site(_store(), clock=clock, record=RecordReader(ask, clock, wait_s=60.0)) as client:
@@ -636,12 +639,12 @@ def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() ->
     clock, asked = VirtualClock(wall=NOW), []
     is_over = Event()
 
-    def ask(since: float, until: float, parts: int) -> Summary:
-        asked.append(until)
+    def ask(period: Period) -> Summary:
+        asked.append(period.until)
         if len(asked) > 1:
             is_over.set()
             raise BastionError("gs://bucket: timed out")
-        return Summary(since=since, until=until, step_s=1.0)
+        return Summary(since=period.since, until=period.until, step_s=1.0)
 
     reader, period = RecordReader(ask, clock, wait_s=20.0), Period(since=0.0, until=6000.0, parts=2)
     assert reader.of(period).trouble == ""
@@ -672,14 +675,15 @@ def test_the_record_is_asked_by_a_program_of_its_own(
     root = busy_root(machines=2, running=0, queued=0)
     write_history(store, root, days=2, a_day=12)
     child = RecordChild(f"file://{tmp_path}/bucket", SystemClock())
+    day = Period(since=NOW - 24 * HOUR, until=NOW, parts=4)
     try:
-        found = child.ask(NOW - 24 * HOUR, NOW, 4)
+        found = child.ask(day)
         first = child.pid
         assert first is not None
-        assert child.ask(NOW - 24 * HOUR, NOW, 4) == found
+        assert child.ask(day) == found
         assert child.pid == first
         psutil.Process(first).terminate()
-        assert child.ask(NOW - 24 * HOUR, NOW, 4) == found
+        assert child.ask(day) == found
         assert child.pid != first
     finally:
         child.close()
@@ -691,19 +695,19 @@ def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:
     """An invalid URL, a program that cannot run, one that ends, and one that prints too much."""
     wrong = RecordChild("nothing://x", SystemClock())
     with pytest.raises(BastionError, match="nothing://"):
-        wrong.ask(0.0, 1.0, 1)
+        wrong.ask(SECOND)
     wrong.close()
     no_program = RecordChild("file:///x", SystemClock(), ["/nowhere/at/all"])
     with pytest.raises(BastionError, match="cannot be queried: No such file"):
-        no_program.ask(0.0, 1.0, 1)
+        no_program.ask(SECOND)
     dies = RecordChild(
         "file:///x", SystemClock(), ["/bin/sh", "-c", "echo out of memory >&2; exit 1"]
     )
     with pytest.raises(BastionError, match="cannot be read: out of memory"):
-        dies.ask(0.0, 1.0, 1)
+        dies.ask(SECOND)
     talks = RecordChild("file:///x", SystemClock(), ["/bin/sh", "-c", "echo hello"])
     with pytest.raises(BastionError, match="cannot be read"):
-        talks.ask(0.0, 1.0, 1)
+        talks.ask(SECOND)
 
 
 def test_the_program_ends_without_questions_or_pages(
@@ -726,14 +730,14 @@ def test_a_server_that_ends_does_not_wait_for_the_record() -> None:
         "file:///x", SystemClock(), ["/bin/sh", "-c", "read question; exec sleep 1000"]
     )
     with ThreadPoolExecutor(1) as thread:
-        asked = thread.submit(closing.ask, 0.0, 1.0, 1)
+        asked = thread.submit(closing.ask, SECOND)
         while closing.pid is None:
             assert not asked.done()
         closing.close()
         with pytest.raises(BastionError):
             asked.result(20)
     with pytest.raises(BastionError, match="the server is stopping"):
-        closing.ask(0.0, 1.0, 1)
+        closing.ask(SECOND)
 
 
 def test_a_page_does_not_wait_for_the_record() -> None:
@@ -743,10 +747,10 @@ def test_a_page_does_not_wait_for_the_record() -> None:
     answer = asked_here(store, clock)
     asked = []
 
-    def ask(since: float, until: float, parts: int) -> Summary:
-        asked.append(parts)
+    def ask(period: Period) -> Summary:
+        asked.append(period.parts)
         assert may_answer.wait(30)
-        return answer(since, until, parts)
+        return answer(period)
 
     record = RecordReader(ask, clock, wait_s=0.0)
     with site(store, clock=clock, record=record) as client:
@@ -770,11 +774,11 @@ def test_readers_who_zoom_on_do_not_wait_for_what_they_have_left() -> None:
     """The latest period is answered first, and their number is bounded."""
     begun, may_answer, asked = Event(), Event(), []
 
-    def ask(since: float, until: float, parts: int) -> Summary:
-        asked.append(since)
+    def ask(period: Period) -> Summary:
+        asked.append(period.since)
         begun.set()
         assert may_answer.wait(30)
-        return Summary(since=since, until=until, step_s=1.0)
+        return Summary(since=period.since, until=period.until, step_s=1.0)
 
     reader = RecordReader(ask, VirtualClock(wall=NOW), wait_s=0.0)
     periods = [Period(since=n * 9e4, until=n * 9e4 + 100.0, parts=1) for n in range(MOST_KEPT + 6)]
