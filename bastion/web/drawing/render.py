@@ -20,6 +20,7 @@ from bastion.spec.values.quantity import (
     text_of_number,
     text_of_seconds,
 )
+from bastion.web.drawing.replicas import failed_replica, replicas_in
 from quota.amounts import Amounts
 
 PAGES = (
@@ -57,6 +58,8 @@ def environment() -> Environment:
         percent=percent,
         number=text_of_number,
         size=text_of_bytes,
+        replicas=replicas_in,
+        failed_replica=failed_replica,
     )
     made.globals["pages"] = PAGES
     return made

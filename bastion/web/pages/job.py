@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bastion.client.code.stored_code import CodeView
@@ -22,6 +23,7 @@ from bastion.web.reading.trail import Happened
 ATTEMPT_STATES = ("starting", "running", "stopping", "draining")
 MOST_EVENTS = 500
 MOST_HOLDERS = 12
+_BEGUN = re.compile(r"attempt (\d{1,6})\b", re.ASCII)
 _NOT_FOR_DEVICES = ("Held", "WaitsFor")
 """Reasons of a job that starts no earlier if others free devices."""
 
@@ -39,6 +41,8 @@ class Tried:
     replicas: int | None = None
     """None: unknown."""
     spent: Spent | None = None
+    failed: tuple[int, int] | None = None
+    """The replica and the host that failed first, in a gang; None: none, or not known."""
 
 
 @value
@@ -67,7 +71,8 @@ class JobPage:
     """The same."""
     holders: Holders | None
     """None: it does not wait for devices."""
-    events: tuple[EventView, ...]
+    events: tuple[tuple[EventView, int], ...]
+    """Each with the attempt that it is about; 0: none, or not known."""
     is_cut: bool
     """Whether events are omitted, and with them some of the cost."""
     spec: Job | None
@@ -95,7 +100,7 @@ def job_page(
 ) -> JobPage:
     """Return the page of `job` from what is known about it."""
     spec = None if record is None else _spec_of(job, record)
-    events = _told(job, happened.events)
+    events = _told(job, tuple(_with_attempts(happened)))
     attempts = tuple(map(_tried, past)) or attempts_of(job, happened.events)
     now = spent_now(job, happened, board)
     return JobPage(
@@ -120,9 +125,21 @@ def job_page(
     )
 
 
-def _told(job: JobView, events: Sequence[EventView]) -> tuple[EventView, ...]:
+def _with_attempts(happened: Happened) -> Iterator[tuple[EventView, int]]:
+    """Yield each event with its attempt, which is known if no start before it was left out."""
+    numbers: dict[str, int] = {}
+    for event in happened.events:
+        begun = _BEGUN.match(event.text) if event.what == "starting" else None
+        if begun is not None and not happened.is_cut:
+            numbers[event.job] = int(begun[1])
+        yield event, numbers.get(event.job, 0)
+
+
+def _told(
+    job: JobView, events: Sequence[tuple[EventView, int]]
+) -> tuple[tuple[EventView, int], ...]:
     """Return the last events, preceded by the first ones of `job` itself, not of its tasks."""
-    own = [event for event in events[:-MOST_EVENTS] if event.job == job.id]
+    own = [each for each in events[:-MOST_EVENTS] if each[0].job == job.id]
     return (*own[:MOST_EVENTS], *events[-MOST_EVENTS:])
 
 
@@ -201,7 +218,19 @@ def _tried(past: PastAttempt) -> Tried:
         code=past.code,
         machines=tuple(machines),
         replicas=len(past.machines) or None,
+        failed=_failed_host(past),
     )
+
+
+def _failed_host(past: PastAttempt) -> tuple[int, int] | None:
+    """Return the host of a gang that failed first; None if no other machine tells it apart."""
+    hosts = [
+        (replica, host)
+        for replica, machines in enumerate(past.machines)
+        for host, machine in enumerate(machines)
+        if machine == past.failed_on
+    ]
+    return hosts[0] if len(hosts) == 1 and len(past.machines) > 1 else None
 
 
 def _spec_of(job: JobView, record: SpecRecord) -> Job | None:

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 from bastion.client.look.views import EventView, JobView
 from bastion.clock import VirtualClock
+from bastion.job import OutcomeKind, PastAttempt
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.history import EndedAttempt
+from bastion.records.requests.result import Result
 from bastion.records.root import Event
+from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.job import attempts_of
 from tests.bastion.web.site import site
@@ -122,3 +125,74 @@ def test_an_elastic_job_tells_how_many_replicas_each_attempt_had() -> None:
     assert [row[:3] for row in rows] == [["1", "stopped", "5"], ["2", "running", "1"]]
     assert 'name="replica" type="number" min="0" max="5"' in page
     assert "Replicas" not in rigid
+
+
+def _gang(number: int, failed_on: str) -> PastAttempt:
+    return PastAttempt(
+        number=number,
+        nonce="n",
+        admitted_at=NOW - 900.0,
+        started_at=NOW - 890.0,
+        ended_at=NOW - 800.0,
+        kind=OutcomeKind.FAILED,
+        machines=(("m-0",), ("m-1",), ("m-1",), ("m-2", "m-3")),
+        failed_on=failed_on,
+    )
+
+
+def _gang_store(text: str, *, replicas: int = 4, machines: int = 2) -> MemoryStore:
+    """Return a bucket with a job that failed twice, at last with `text`."""
+    told = [
+        ("starting", "attempt 1 on m-0"),
+        ("queued", "replica 3: exited with code 1; tried again"),
+        ("starting", "attempt 2 on m-0"),
+        ("failed", text),
+    ]
+    result = Result(
+        id=JOB,
+        project="vision",
+        user="ada",
+        launch=JOB,
+        name="train",
+        outcome="failed",
+        text=text,
+        code=1,
+        submitted_at=NOW - 1000.0,
+        ended_at=NOW - 700.0,
+        attempts=2,
+        past=(_gang(1, "m-3"), _gang(2, "m-1")) if replicas > 1 else (),
+        request=Request(replicas=replicas),
+    )
+    store = MemoryStore(lambda: NOW)
+    write_bucket(store, busy_root(machines=machines, running=1, queued=1))
+    store.create(layout.result("vision", JOB), encode(result))
+    log = [
+        Event(n=n, at=NOW - 900.0 + 50 * n, job=JOB, project="vision", what=what, text=text)
+        for n, (what, text) in enumerate(told)
+    ]
+    store.create(layout.events(0), b"\n".join(map(encode, log)))
+    return store
+
+
+def test_a_failed_replica_of_a_gang_is_a_link_to_its_log() -> None:
+    """In the reason, in the events and with each attempt; two replicas on a machine are not."""
+    with site(_gang_store("replica 1: <b>exited</b> with code 1")) as client:
+        page = client.get(f"/jobs/vision/{JOB}").text
+    why, events, attempts = (
+        page.partition(f'id="{part}"')[2].partition(f"</{end}>")[0]
+        for part, end in (("why", "p"), ("events", "ol"), ("attempts", "table"))
+    )
+    link = '<a href="?attempt={}&amp;replica={}#log">replica {}</a>'.format
+    assert f"{link(2, 1, 1)}: &lt;b&gt;exited&lt;/b&gt; with code 1" in why
+    assert f"{link(1, 3, 3)}: exited with code 1; tried again" in events
+    assert f"{link(2, 1, 1)}: &lt;b&gt;exited" in events
+    assert 'href="?attempt=1&amp;replica=3&amp;host=1#log">replica 3</a>' in attempts
+    assert attempts.count("replica") == 2
+
+
+def test_what_a_single_replica_prints_of_replicas_is_text() -> None:
+    """The last line of its log may name anything."""
+    with site(_gang_store("exited with code 1: lost replica 7", replicas=1)) as client:
+        page = client.get(f"/jobs/vision/{JOB}").text
+    assert "exited with code 1: lost replica 7" in page
+    assert "replica=7" not in page

@@ -65,7 +65,14 @@ EVENTS = (
     _ended(2, 30 * HOUR, job="train-0000000002", user="lin"),
     _ended(3, 20 * HOUR, job="train-0000000003", outcome="preempted"),
     _ended(4, 10 * HOUR, job="train-0000000003", attempt=2, outcome="failed", text="Out of luck"),
-    _ended(5, 5 * HOUR, job="mix-0000000005", project="audio", outcome="timed_out"),
+    _ended(
+        5,
+        5 * HOUR,
+        job="mix-0000000005",
+        project="audio",
+        outcome="timed_out",
+        text="replica 2: out of time",
+    ),
     _ended(
         6,
         4 * HOUR,
@@ -113,7 +120,8 @@ def test_a_row_says_how_its_job_ended() -> None:
     """With a link to the log of its last attempt; what never started has none, and no time."""
     with site(_store(*EVENTS)) as client:
         page = client.get("/ended").text
-    never, _, failed, _ = page.split("<tbody>")[1].split("<tr>")[1:]
+    never, gang, failed, _ = page.split("<tbody>")[1].split("<tr>")[1:]
+    assert 'href="/jobs/audio/mix-0000000005?attempt=1&amp;replica=2#log"' in gang
     assert 'href="/jobs/vision/train-0000000003?attempt=2#log">2, log</a>' in failed
     assert '<td data-name="Took" class="nowrap">10m</td>' in failed
     assert "8 h100" in failed
