@@ -30,6 +30,7 @@ from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.web import asked
 from bastion.web.access import CHART_POLICY, Access, user_of
+from bastion.web.download import Downloads
 from bastion.web.drawing.chart import usage_chart
 from bastion.web.drawing.kept_parts import KeptParts
 from bastion.web.drawing.occupancy import occupancy
@@ -44,7 +45,7 @@ from bastion.web.pages.ended import STATES, ended_page, listed_of
 from bastion.web.pages.failures import failures_page
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
-from bastion.web.pages.log import log_part, offset_in, process_log
+from bastion.web.pages.log import file_name, log_part, offset_in, process_log
 from bastion.web.pages.machines import machines_page, rows_of
 from bastion.web.pages.now import now_page
 from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
@@ -53,6 +54,7 @@ from bastion.web.pages.usage import PERIODS, period_of, usage_page
 from bastion.web.reading.bucket import Bucket
 from bastion.web.reading.job_page import KnownJob
 from bastion.web.reading.log_tail import LogTail
+from bastion.web.reading.log_window import ProcessLog
 from bastion.web.reading.trail import Happened
 from bastion.web.settings import WebSettings
 
@@ -60,6 +62,8 @@ CHART_S = 30.0
 """How long a chart waits for the record: the page around it is already there."""
 CHARTS_AT_ONCE = 4
 """Threads for charts: those that wait for the record must not take the threads of pages."""
+SEARCHES_AT_ONCE = 4
+"""Threads for searches of logs, which take seconds too."""
 PageOf = Callable[[Request, "Shown"], str]
 
 
@@ -118,6 +122,8 @@ class Site:
         self._meter = meter
         self._parts = KeptParts()
         self._charts = CapacityLimiter(CHARTS_AT_ONCE)
+        self._searches = CapacityLimiter(SEARCHES_AT_ONCE)
+        self._downloads = Downloads()
         self._metered, self._metered_version = Lock(), ""
         """The answer of `/metrics` depends on the views: it is computed once per version."""
         self._live = Live(
@@ -151,6 +157,7 @@ class Site:
                 Route("/metrics", self._metrics),
                 Route("/jobs/{project}/{job}/use/{what}.svg", self._use_chart),
                 Route("/jobs/{project}/{job}/log.txt", self._log_text),
+                Route("/jobs/{project}/{job}/log/whole.txt", self._log_whole),
                 Route("/jobs/{project}/{job}/log/live", self._log_live),
                 Mount("/static", StaticFiles(packages=[("bastion.web", "static")])),
             ],
@@ -164,7 +171,12 @@ class Site:
 
     def _page(self, page: PageOf, known: Mapping[str, asked.Check]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
-            return HTMLResponse(await run_sync(lambda: page(request, self._shown(request, known))))
+            is_search = "find" in known and bool(request.query_params.get("find"))
+            limiter = self._searches if is_search else None
+            made = await run_sync(
+                lambda: page(request, self._shown(request, known)), limiter=limiter
+            )
+            return HTMLResponse(made)
 
         return answer
 
@@ -281,6 +293,19 @@ class Site:
             return log.window(offset_in(request.query_params)).text
 
         return PlainTextResponse(await run_sync(text))
+
+    async def _log_whole(self, request: Request) -> Response:
+        if told := _unknown(request, asked.WHOLE_LOG):
+            raise HTTPException(400, "; ".join(told))
+
+        def log() -> tuple[ProcessLog, str]:
+            job = _known(self._bucket, request).job
+            address = log_address(job, request.query_params)
+            return process_log(self._bucket.store, job, address), file_name(job, address)
+
+        found, name = await run_sync(log)
+        chunks = found.whole() if request.method == "GET" else iter(())  # HEAD reads nothing
+        return await self._downloads.of(chunks, name=name)
 
     async def _log_live(self, request: Request) -> Response:
         def is_over() -> bool:
@@ -443,7 +468,8 @@ def _job(request: Request, shown: Shown) -> str:
             raise
     page = job_page(job, known.past, happened, record, code, shown.board)
     address = log_address(job, query)
-    log = log_part(bucket.store, job, address, query, place=request.url.path)
+    own = process_log(bucket.store, job, address)
+    log = log_part(own, job, address, query, place=request.url.path, clock=bucket.clock)
     use = use_part(
         bucket.host_use,
         shown.uses,

@@ -62,7 +62,8 @@ ENDED = dict.fromkeys(ended.FILTERS, _any) | {"state": _one_of(ended.STATES)} | 
 FAILURES = {"project": _any, "search": _any} | _DAYS
 USAGE = {"project": _any} | _DAYS
 QUOTA: dict[str, Check] = {}
-LOG = dict.fromkeys(("attempt", "replica", "host", "process", "at"), _number)
+WHOLE_LOG = dict.fromkeys(("attempt", "replica", "host", "process"), _number)
+LOG = WHOLE_LOG | {"at": _number}
 JOB = LOG | {"find": _any}
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from bastion.client.look.views import JobView
+from bastion.clock import Clock
 from bastion.errors import BastionError
 from bastion.records.keys import layout
 from bastion.store.port import ObjectStore
@@ -15,6 +17,7 @@ from bastion.web.reading.log_window import WINDOW_BYTES, Found, ProcessLog, Wind
 
 MOST_CHARACTERS = 200
 """Of a search text."""
+_OTHERS = re.compile(r"[^A-Za-z0-9._-]")
 _DIGITS = 15
 """Of an offset; more digits than any log has bytes."""
 
@@ -29,6 +32,10 @@ class LogPart:
     window: Window | None = None
     found: Found | None = None
     wanted: str = ""
+    begin: int = 0
+    """The offset at which the search began."""
+    size: int = 0
+    """Bytes of the log that was searched."""
     trouble: str = ""
     is_over: bool = True
 
@@ -67,6 +74,19 @@ class LogPart:
         return f"{self.place}?{urlencode(self.address.query)}#log" if self.after else ""
 
     @property
+    def range_text(self) -> str:
+        """Return which part of the log was searched."""
+        assert self.found is not None
+        if not self.found.is_all:
+            return f"in bytes {self.begin:,} to {self.found.until:,} of {self.size:,}"
+        return f"from byte {self.begin:,} to the end" if self.begin else "in the whole log"
+
+    @property
+    def whole(self) -> str:
+        """The address of the whole log as a file."""
+        return f"{self.place}/log/whole.txt?{urlencode(self.address.query)}"
+
+    @property
     def raw(self) -> str:
         """The address of this window as plain text."""
         at = self.window.begin if self.window else 0
@@ -100,17 +120,32 @@ def process_log(store: ObjectStore, job: JobView, address: LogAddress) -> Proces
     return ProcessLog(store, prefix)
 
 
+def file_name(job: JobView, address: LogAddress) -> str:
+    """Return the name under which a whole log is saved, of characters that any system allows."""
+    where = f"r{address.replica}-h{address.host}-p{address.process}"
+    return f"{_OTHERS.sub('_', job.id)}-a{address.attempt}-{where}.log"
+
+
 def log_part(
-    store: ObjectStore, job: JobView, address: LogAddress, query: Mapping[str, str], *, place: str
+    log: ProcessLog,
+    job: JobView,
+    address: LogAddress,
+    query: Mapping[str, str],
+    *,
+    place: str,
+    clock: Clock,
 ) -> LogPart:
     """Return the part of the log that `query` requests, or that the bucket is unreachable."""
-    log, at = process_log(store, job, address), offset_in(query)
+    at = offset_in(query)
     wanted = query.get("find", "")[:MOST_CHARACTERS]
     over = job.has_ended or address.attempt < job.attempt
     try:
         if wanted:
-            found = log.search(wanted, at or 0)
-            return LogPart(address=address, place=place, found=found, wanted=wanted)
+            found, begin = log.search(wanted, at or 0, clock=clock), at or 0
+            size = found.until if found.is_all else log.size()
+            return LogPart(
+                address=address, place=place, found=found, wanted=wanted, begin=begin, size=size
+            )
         return LogPart(address=address, place=place, window=log.window(at), is_over=over)
     except BastionError as error:
         return LogPart(address=address, place=place, wanted=wanted, trouble=error.message)

@@ -2,16 +2,19 @@
 A piece of one process's log, for logs of any size.
 
 A window is at most `WINDOW_BYTES` long and begins at a line. Its segments are found by their names,
-so a log of gigabytes costs a few small lists. A search covers a bounded part, and says where it
-stopped. Everything is readable text: colors and cursor movements are removed.
+so a log of gigabytes costs a few small lists. A search takes a bounded time, and says where it
+stopped. Both are readable text: colors and cursor movements are removed. `whole` is every byte.
 """
 
 from __future__ import annotations
 
 import re
 from codecs import getincrementaldecoder
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from bastion.clock import Clock
 from bastion.errors import NotFoundError
 from bastion.logs.segments import SEGMENT_BYTES, offset_of, segment_key
 from bastion.store.port import Entry, ObjectStore
@@ -19,7 +22,13 @@ from bastion.value import value
 
 WINDOW_BYTES = 64 << 10
 SEARCH_BYTES = 16 << 20
-"""How much one search covers: about a second on a cloud store."""
+"""How much a search covers between two looks at the clock."""
+SEARCH_S = 4.0
+"""How long a search continues while its reader waits."""
+CHUNK_BYTES = 64 << 10
+"""In which a whole log is delivered: other readers are served between two of them."""
+_AHEAD = 4
+"""Segments that are read at the same time, each of at most a megabyte."""
 MOST_HITS = 200
 LINE_CHARACTERS = 4000
 MOST_UNFINISHED = 16 << 10
@@ -32,6 +41,8 @@ _CONTROL = re.compile(
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 """Terminal sequences (ECMA-48), and control characters except tab and newline."""
+_NOT_SHOWN = bytes((*range(9), *range(11, 32), 127, 0xC2))
+"""Bytes of `_CONTROL`, and the one that those beyond ASCII begin with."""
 
 
 @value
@@ -75,6 +86,11 @@ class Found:
     """The offset that it has reached."""
     is_all: bool
     """Whether that is the end of the log."""
+
+    def followed_by(self, later: Found) -> Found:
+        """Return both results as one; `later` began where this one stopped."""
+        hits = (*self.hits, *later.hits)
+        return Found(hits=hits, until=later.until, is_all=later.is_all)
 
 
 class ProcessLog:
@@ -126,25 +142,33 @@ class ProcessLog:
             size=size,
         )
 
-    def search(self, text: str, at: int = 0) -> Found:
+    def search(self, text: str, at: int = 0, *, clock: Clock, seconds: float = SEARCH_S) -> Found:
         """
         Return the lines from the offset `at` on that contain `text`, ignoring case.
 
-        It stops after the last line that is shown, so that the next search omits none. Of a line
-        that is longer than one search covers, each search looks at its own part.
+        It stops at the end of the log, after `MOST_HITS` lines or when `seconds` have passed. It
+        stops after the last line that is shown, so that the next search omits none. Of a line that
+        is longer than `SEARCH_BYTES`, each search looks at its own part.
         """
+        deadline = clock.monotonic() + seconds
+        found = self._search(text, at, MOST_HITS)
+        while not found.is_all and len(found.hits) < MOST_HITS and clock.monotonic() < deadline:
+            later = self._search(text, found.until, MOST_HITS - len(found.hits))
+            found = found.followed_by(later)
+        return found
+
+    def _search(self, text: str, at: int, most: int) -> Found:
+        """Search about `SEARCH_BYTES`."""
         wanted, hits = text.casefold(), list[Hit]()
         line, begin, end, scanned = bytearray(), at, at, 0
-        for offset, piece in self.pieces(at):
+        for offset, piece in self._pieces_ahead(at):
             begin = begin if line else offset
-            first, *others = piece.split(b"\n")
-            line += first
-            for other in others:
-                if len(hits) == MOST_HITS:
+            line += piece.partition(b"\n")[0]
+            for skipped, following in _following(piece, wanted):
+                if len(hits) == most:
                     return Found(hits=tuple(hits), until=begin, is_all=False)
                 hits += _hits(begin, line, wanted)
-                begin += len(line) + 1
-                line = bytearray(other)
+                begin, line = offset + skipped, bytearray(following)
             end, scanned = offset + len(piece), scanned + len(piece)
             if scanned >= SEARCH_BYTES:
                 break
@@ -161,21 +185,62 @@ class ProcessLog:
             return b""
         return b"" if found is None else found.data
 
+    def whole(self) -> Iterator[bytes]:
+        """
+        Yield every byte that is stored now, in chunks; missing ones are replaced by a line.
+
+        Raises:
+            StoreError: Unreachable; what was yielded is not all.
+        """
+        end, size = 0, self.size()
+        for offset, piece in self._pieces_ahead(0):
+            if offset >= size:
+                break
+            if offset > end:
+                yield missing(end, offset)
+            for begin in range(max(0, end - offset), len(piece), CHUNK_BYTES):
+                yield piece[begin : begin + CHUNK_BYTES]
+            end = max(end, offset + len(piece))
+        if end < size:
+            yield missing(end, size)
+
     def pieces(self, at: int) -> Iterator[tuple[int, bytes]]:
         """Yield the offset and the bytes of what is stored from `at` on."""
+        for offset, key in self._segments(at):
+            yield from _from(at, offset, self._segment(key))
+
+    def _pieces_ahead(self, at: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the same, while the next `_AHEAD` segments are read."""
+        threads = ThreadPoolExecutor(_AHEAD, thread_name_prefix="log")
+        reading = deque[tuple[int, Future[bytes | None]]]()
+        try:
+            for offset, key in self._segments(at):
+                reading.append((offset, threads.submit(self._segment, key)))
+                if len(reading) > _AHEAD:
+                    begin, read = reading.popleft()
+                    yield from _from(at, begin, read.result())
+            for begin, read in reading:
+                yield from _from(at, begin, read.result())
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _segments(self, at: int) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the key of each segment with bytes from `at` on."""
         after = "" if at < SEGMENT_BYTES else segment_key(self._prefix, at - SEGMENT_BYTES)
         while page := self._list(after, _PAGE):
             for entry in page:
                 offset = offset_of(entry.key)
-                if offset is None or offset + entry.size <= at:
-                    continue
-                try:
-                    found = self._store.read(entry.key)
-                except NotFoundError:
-                    continue
-                skipped = max(0, at - offset)
-                yield offset + skipped, b"" if found is None else found.data[skipped:]
+                if offset is not None and offset + entry.size > at:
+                    yield offset, entry.key
             after = page[-1].key
+
+    def _segment(self, key: str) -> bytes | None:
+        """Return the bytes of a segment; None if it was deleted after it was listed."""
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        return b"" if found is None else found.data
 
     def _last_page(self, low: int) -> tuple[Entry, ...]:
         """Return the last segments of a long log; `low` is the offset of one of them."""
@@ -195,6 +260,36 @@ class ProcessLog:
 
     def _list(self, after: str, limit: int) -> tuple[Entry, ...]:
         return self._store.list(self._prefix, start_after=after, limit=limit)
+
+
+def _from(at: int, offset: int, data: bytes | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the part of a segment from `at` on, with its offset; nothing if it is gone."""
+    if data is not None:
+        skipped = max(0, at - offset)
+        yield offset + skipped, data[skipped:]
+
+
+def _following(piece: bytes, wanted: str) -> Iterator[tuple[int, bytes]]:
+    """
+    Yield each line of `piece` but the first, with its offset in it.
+
+    If no line has the text that is `wanted`, only the last one is, which the next piece continues.
+    """
+    begin = piece.find(b"\n") + 1
+    if begin == 0:
+        return
+    if not _may_have(piece, wanted):
+        begin = piece.rfind(b"\n") + 1
+    for line in piece[begin:].split(b"\n"):
+        yield begin, line
+        begin += len(line) + 1
+
+
+def _may_have(piece: bytes, wanted: str) -> bool:
+    """Whether a readable line of `piece` may have the text `wanted`: fast, for most pieces."""
+    if len(piece.translate(None, _NOT_SHOWN)) < len(piece):
+        return True
+    return wanted in piece.decode(errors="replace").casefold()
 
 
 def _hits(begin: int, line: bytes | bytearray, wanted: str) -> list[Hit]:

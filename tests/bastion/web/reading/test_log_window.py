@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import StoreError
 from bastion.logs.segments import SEGMENT_BYTES, segment_key
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version
 from bastion.web.reading.log_window import (
+    CHUNK_BYTES,
     MOST_HITS,
     SEARCH_BYTES,
     WINDOW_BYTES,
@@ -14,6 +19,7 @@ from bastion.web.reading.log_window import (
 )
 
 PREFIX = "logs/p/j/a1/r0/h0/p0/"
+CLOCK = VirtualClock()
 
 
 def _log(*pieces: bytes, begin: int = 0) -> MemoryStore:
@@ -115,13 +121,16 @@ def test_an_empty_log_is_empty() -> None:
 def test_a_search_finds_lines_across_segments_and_is_bounded() -> None:
     """A line in two segments counts once; offsets lead to it; many hits end the search."""
     log = ProcessLog(_log(b"first\nnee", b"DLE here\nlast needle"), PREFIX)
-    found = log.search("needle")
+    found = log.search("needle", clock=CLOCK)
     assert [(hit.at, hit.line) for hit in found.hits] == [(6, "neeDLE here"), (18, "last needle")]
     assert found.is_all
-    many = ProcessLog(_log(b"needle\n" * 1000, b"needle\n" * 1000), PREFIX).search("needle")
+    many = ProcessLog(_log(b"needle\n" * 1000, b"needle\n" * 1000), PREFIX).search(
+        "needle", clock=CLOCK
+    )
     assert len(many.hits) == MOST_HITS
     assert not many.is_all
-    bounded = ProcessLog(Counted(1024, SEGMENT_BYTES), PREFIX).search("nothing")
+    long = ProcessLog(Counted(1024, SEGMENT_BYTES), PREFIX)
+    bounded = long.search("nothing", clock=CLOCK, seconds=0.0)
     assert not bounded.is_all
     assert 0 < bounded.until < 64 << 20
 
@@ -129,10 +138,10 @@ def test_a_search_finds_lines_across_segments_and_is_bounded() -> None:
 def test_searches_that_follow_one_another_leave_no_line_out() -> None:
     """However many lines of a segment fit, each is in one of the answers, in order."""
     log = ProcessLog(_log(b"needle\n" * 450, b"hay\nneedle\n" * 50), PREFIX)
-    found = log.search("needle")
+    found = log.search("needle", clock=CLOCK)
     seen = [*found.hits]
     while not found.is_all:
-        found = log.search("needle", found.until)
+        found = log.search("needle", found.until, clock=CLOCK)
         seen += found.hits
     expected = [7 * n for n in range(450)] + [3150 + 11 * n + 4 for n in range(50)]
     assert [hit.at for hit in seen] == expected
@@ -143,12 +152,81 @@ def test_a_search_gets_past_a_line_longer_than_it_goes_through() -> None:
     step = b"\r 10% |#####|" * 1000
     pieces = [step] * (SEARCH_BYTES // len(step) * 2) + [b"\nneedle\n"]
     log, at, searches = ProcessLog(_log(*pieces), PREFIX), 0, 0
-    while not (found := log.search("needle", at)).hits:
+    while not (found := log.search("needle", at, clock=CLOCK, seconds=0.0)).hits:
         assert not found.is_all
         assert found.until > at
         at, searches = found.until, searches + 1
     assert found.hits[0].line == "needle"
     assert searches <= 3
+
+
+class _Ticking(VirtualClock):
+    """Each look at it takes a second."""
+
+    def monotonic(self) -> float:
+        self.advance(1.0)
+        return super().monotonic()
+
+
+def test_a_search_goes_on_while_its_reader_waits() -> None:
+    """It covers part after part until the time is over, and the next one continues there."""
+    log = ProcessLog(Counted(200, SEGMENT_BYTES), PREFIX)
+    first = log.search("nothing", clock=_Ticking(), seconds=4.0)
+    assert not first.is_all
+    assert 4 * SEARCH_BYTES - SEGMENT_BYTES < first.until <= 4 * SEARCH_BYTES
+    assert log.search("nothing", first.until, clock=CLOCK).is_all
+    many = ProcessLog(_log(*[b"hay\n" * 250_000] * 40, b"needle\n" * 300), PREFIX)
+    found = many.search("needle", clock=CLOCK)
+    assert (len(found.hits), found.is_all) == (MOST_HITS, False)
+    assert len(many.search("needle", found.until, clock=CLOCK).hits) == 100
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"one\nNEE\x1b[1mDLE\ntwo\n", "NEEDLE"),
+        (b"one\n 10%\rneedle 20%\ntwo\n", "needle 20%"),
+        (b"one\nnee\xc2\x85dle\ntwo\n", "needle"),
+        ("one\nne\N{KELVIN SIGN}edle needle\n".encode(), "ne\N{KELVIN SIGN}edle needle"),
+        (b"needle\none\ntwo", "needle"),
+        (b"one\ntwo\nneedle", "needle"),
+        (b"a\xffb\nneedle\xff\n\n", "needle\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_a_line_is_found_as_it_is_shown(data: bytes, line: str) -> None:
+    """Wherever it is in a piece, and whatever its program printed into it."""
+    found = ProcessLog(_log(data), PREFIX).search("needle", clock=CLOCK)
+    assert [hit.line for hit in found.hits] == [line]
+    at = found.hits[0].at
+    assert at == 0 or data[at - 1 : at] == b"\n"
+
+
+def test_a_whole_log_is_every_byte_in_bounded_memory() -> None:
+    """In chunks and in order; missing bytes are a line, and repeated ones are left out."""
+    store = _log(b"one \x1b[31m\xff\n", b"y" * (3 * CHUNK_BYTES))
+    store.create(segment_key(PREFIX, 20), b"yy")
+    end = 11 + 3 * CHUNK_BYTES
+    store.create(segment_key(PREFIX, end + 5), b"two\n")
+    chunks = list(ProcessLog(store, PREFIX).whole())
+    lost = f"[bytes {end} to {end + 5} are missing]\n".encode()
+    assert b"".join(chunks) == b"one \x1b[31m\xff\n" + b"y" * 3 * CHUNK_BYTES + lost + b"two\n"
+    assert max(map(len, chunks)) <= CHUNK_BYTES
+    counted = Counted(1024, SEGMENT_BYTES)
+    assert len(next(ProcessLog(counted, PREFIX).whole())) == CHUNK_BYTES
+    assert counted.reads < 12
+    assert list(ProcessLog(_log(), PREFIX).whole()) == []
+
+
+def test_a_log_that_cannot_be_read_to_its_end_does_not_just_end() -> None:
+    """Otherwise a part of it would be taken for all of it."""
+    store = _log(b"one\n", b"two\n")
+
+    def fault(operation: str, key: str) -> Fault | None:
+        is_second = operation == "read" and key == segment_key(PREFIX, 4)
+        return Fault.BEFORE if is_second else None
+
+    with pytest.raises(StoreError):
+        list(ProcessLog(FaultyStore(store, fault), PREFIX).whole())
 
 
 def test_text_is_for_people() -> None:
