@@ -58,7 +58,11 @@ TIMELINE = {
     "search": _any,
     "page": _number,
 }
-ENDED = dict.fromkeys(ended.FILTERS, _any) | {"state": _one_of(ended.STATES)} | _DAYS
+ENDED = (
+    dict.fromkeys(ended.FILTERS, _any)
+    | {"state": _one_of(ended.STATES), "tasks": lambda text: ended.TASKS * (text != ended.TASKS)}
+    | _DAYS
+)
 FAILURES = {"project": _any, "search": _any} | _DAYS
 USAGE = {"project": _any} | _DAYS
 QUOTA: dict[str, Check] = {}

@@ -14,7 +14,9 @@ from bastion.web.record.question import Listed, Period
 from bastion.web.record.reader import Known
 from bastion.web.record.summary import Ended
 
-FILTERS = ("project", "user", "state", "search")
+FILTERS = ("project", "user", "state", "search", "tasks")
+TASKS = "1"
+"""The value of `tasks` in an address that lists the tasks of arrays."""
 _OF_ATTEMPTS = (OutcomeKind.PREEMPTED, OutcomeKind.STOPPED)
 STATES = tuple(kind.value for kind in OutcomeKind if kind not in _OF_ATTEMPTS)
 """How a job can end."""
@@ -36,11 +38,25 @@ class EndedPage:
         """Return the query of the same page over another period."""
         return urlencode({"days": days, **{k: text for k, text in self.given.items() if text}})
 
+    @property
+    def with_tasks(self) -> str:
+        """The query of the same page with the tasks of arrays; empty if they are listed."""
+        return "" if self.given["tasks"] else f"{self.address(self.days)}&tasks={TASKS}"
+
 
 def listed_of(period: Period, query: Mapping[str, str]) -> Period:
     """Return the question about the jobs that ended in `period` and that an address asks for."""
     number = page_number(query.get("page", ""))
-    return replace(period, listed=Listed(number=number, **_given(query)))
+    given = _given(query)
+    listed = Listed(
+        number=number,
+        project=given["project"],
+        user=given["user"],
+        state=given["state"],
+        search=given["search"],
+        has_tasks=bool(given["tasks"]),
+    )
+    return replace(period, listed=listed)
 
 
 def ended_page(
@@ -67,4 +83,5 @@ def ended_page(
 
 
 def _given(query: Mapping[str, str]) -> dict[str, str]:
-    return {name: query.get(name, "").strip()[:_MOST_CHARACTERS] for name in FILTERS}
+    given = {name: query.get(name, "").strip()[:_MOST_CHARACTERS] for name in FILTERS}
+    return given | {"tasks": TASKS if given["tasks"] == TASKS else ""}

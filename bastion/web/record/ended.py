@@ -19,6 +19,7 @@ MOST_TEXT = 500
 _FROM = """
 FROM attempts WHERE job_outcome IS NOT NULL
 AND epoch(ended_at) >= $since AND epoch(ended_at) < $until
+AND ($has_tasks OR task IS NULL)
 AND $project IN ('', project) AND $user IN ('', "user") AND $state IN ('', job_outcome)
 AND contains(lower(concat_ws(chr(10), job, name, project, "user", job_outcome, text,
                              array_to_string(machines, chr(10)))), lower($search))
@@ -43,6 +44,7 @@ def ended_jobs(
         "user": listed.user,
         "state": listed.state,
         "search": listed.search,
+        "has_tasks": listed.has_tasks,
     }
     ((total,),) = connection.execute(_TOTAL, wanted).fetchall()
     number = min(max(1, listed.number), max(1, -(-total // ROWS)))

@@ -16,6 +16,8 @@ class Listed:
     state: str = ""
     search: str = ""
     """A part of any text of theirs, ignoring case."""
+    has_tasks: bool = False
+    """Whether the tasks of arrays are listed; an array has a row of its own."""
 
 
 @value

@@ -160,6 +160,22 @@ def test_a_long_list_comes_in_parts_that_keep_their_filters() -> None:
     assert [_jobs(page) for page in beyond] == [parts[2], *[parts[0]] * 3]
 
 
+def test_tasks_of_arrays_are_listed_if_they_are_asked_for() -> None:
+    """A sweep has one row, so that its tasks do not hide a user's other jobs."""
+    array = "sweep-0000000001"
+    tasks = [_ended(n, HOUR, job=f"{array}.{n}", launch=array, task=n) for n in range(3)]
+    store = _store(*tasks, _ended(3, HOUR, job=array, attempt=0, tasks=3))
+    with site(store) as client:
+        few = client.get("/ended?user=ada").text
+        link = re.search(r'<a href="([^"]*)">list them too', few)
+        assert link is not None
+        every = client.get(unescape(link[1])).text
+    assert _jobs(few) == [array]
+    assert _jobs(every) == [array, *(f"{array}.{n}" for n in (2, 1, 0))]
+    assert "left out" not in every
+    assert 'name="tasks" type="checkbox" value="1" checked' in every
+
+
 def test_projects_and_users_lead_to_their_ended_jobs() -> None:
     """Over the same period."""
     with site(_store(*EVENTS)) as client:
