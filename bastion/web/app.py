@@ -45,7 +45,7 @@ from bastion.web.pages.ended import STATES, ended_page, listed_of
 from bastion.web.pages.failures import failures_page
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
-from bastion.web.pages.log import file_name, log_part, offset_in, process_log
+from bastion.web.pages.log import file_name, log_part, offset_in, process_log, unknown_log
 from bastion.web.pages.machines import machines_page, rows_of
 from bastion.web.pages.now import now_page
 from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
@@ -301,6 +301,8 @@ class Site:
         def log() -> tuple[ProcessLog, str]:
             job = _known(self._bucket, request).job
             address = log_address(job, request.query_params)
+            if why := unknown_log(job, address):
+                raise NotFoundError(why)
             return process_log(self._bucket.store, job, address), file_name(job, address)
 
         found, name = await run_sync(log)
@@ -479,7 +481,15 @@ def _job(request: Request, shown: Shown) -> str:
         place=request.url.path,
         as_of=shown.board.as_of,
     )
-    return shown.page("job.html", page=page, log=log, use=use, most_reasons=MOST_REASONS)
+    processes = page.processes if page.spec is not None else None
+    return shown.page(
+        "job.html",
+        page=page,
+        log=log,
+        unknown_log=unknown_log(job, address, processes=processes),
+        use=use,
+        most_reasons=MOST_REASONS,
+    )
 
 
 def _known(bucket: Bucket, request: Request) -> KnownJob:

@@ -77,6 +77,8 @@ class LogPart:
     def range_text(self) -> str:
         """Return which part of the log was searched."""
         assert self.found is not None
+        if self.begin > self.size:
+            return f"from byte {self.begin:,} on: the log ends at byte {self.size:,}"
         if not self.found.is_all:
             return f"in bytes {self.begin:,} to {self.found.until:,} of {self.size:,}"
         return f"from byte {self.begin:,} to the end" if self.begin else "in the whole log"
@@ -126,6 +128,19 @@ def file_name(job: JobView, address: LogAddress) -> str:
     return f"{_OTHERS.sub('_', job.id)}-a{address.attempt}-{where}.log"
 
 
+def unknown_log(job: JobView, address: LogAddress, *, processes: int | None = None) -> str:
+    """Return why `job` cannot have this log; empty if it can, or if its `processes` are unknown."""
+    replicas = job.replica_range[1] if job.replica_range else job.replicas
+    if address.attempt > max(job.attempt, 1):
+        newest = f"the newest is {job.attempt}" if job.attempt else "it has not started yet"
+        return f"there is no attempt {address.attempt}; {newest}"
+    if address.replica >= replicas:
+        return f"there is no replica {address.replica}; the job has {replicas}, counted from 0"
+    if processes is not None and address.process >= processes:
+        return f"there is no process {address.process}; each host has {processes}, counted from 0"
+    return ""
+
+
 def log_part(
     log: ProcessLog,
     job: JobView,
@@ -142,7 +157,7 @@ def log_part(
     try:
         if wanted:
             found, begin = log.search(wanted, at or 0, clock=clock), at or 0
-            size = found.until if found.is_all else log.size()
+            size = found.until if found.is_all and not begin else log.size()
             return LogPart(
                 address=address, place=place, found=found, wanted=wanted, begin=begin, size=size
             )
