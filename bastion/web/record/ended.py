@@ -27,8 +27,8 @@ AND contains(lower(concat_ws(chr(10), job, name, project, "user", job_outcome, t
 _TOTAL = f"SELECT count(*) {_FROM}"
 _ROWS = f"""
 SELECT job, project, "user", job_outcome, epoch(ended_at), epoch(submitted_at),
-       epoch(freed_at) - epoch(admitted_at), attempt, devices, coalesce(device_type, ''),
-       exit_code, left(text, {MOST_TEXT})
+       epoch(freed_at) - epoch(admitted_at), attempt, tasks IS NOT NULL, devices,
+       coalesce(device_type, ''), exit_code, left(text, {MOST_TEXT})
 {_FROM} ORDER BY event DESC LIMIT {ROWS} OFFSET $skipped
 """
 
@@ -54,7 +54,8 @@ def ended_jobs(
 
 
 def _ended(row: tuple[Any, ...]) -> Ended:
-    job, project, user, state, at, submitted_at, held_s, attempt, devices, kind, code, text = row
+    job, project, user, state, at, submitted_at, held_s, attempt, is_array, *more = row
+    devices, kind, code, text = more
     return Ended(
         job=job,
         project=project,
@@ -64,6 +65,7 @@ def _ended(row: tuple[Any, ...]) -> Ended:
         submitted_at=submitted_at,
         held_s=held_s,
         attempt=attempt,
+        is_array=is_array,
         devices=devices,
         device_type=kind,
         code=code,

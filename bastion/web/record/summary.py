@@ -70,7 +70,8 @@ class Ended:
     held_s: float | None
     """How long its last attempt held machines; None if the job ended in the queue."""
     attempt: int
-    """0: the job never started."""
+    """0: the job never started, or is an array."""
+    is_array: bool
     devices: int
     device_type: str
     """Empty: none."""

@@ -171,6 +171,7 @@ def test_tasks_of_arrays_are_listed_if_they_are_asked_for() -> None:
         assert link is not None
         every = client.get(unescape(link[1])).text
     assert _jobs(few) == [array]
+    assert f'<a href="/ended?days=7&amp;tasks=1&amp;search={array}">tasks</a>' in few
     assert _jobs(every) == [array, *(f"{array}.{n}" for n in (2, 1, 0))]
     assert "left out" not in every
     assert 'name="tasks" type="checkbox" value="1" checked' in every
