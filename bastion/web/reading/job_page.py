@@ -72,15 +72,6 @@ class Jobs:
             hint="it may have been submitted a moment ago, or its record was deleted",
         )
 
-    def finished(self, project: str, *, limit: int) -> tuple[JobView, ...]:
-        """
-        Return the jobs of a project that ended last, newest first.
-
-        Raises:
-            StoreError: Unreachable.
-        """
-        return self._published.finished([project], limit=limit)
-
     def place_of(self, board: Board, text: str) -> tuple[str, str] | None:
         """
         Return the project and the ID of the job that `text` names; None if there is none.

@@ -21,12 +21,14 @@ FROM attempts WHERE job_outcome IS NOT NULL
 AND epoch(ended_at) >= $since AND epoch(ended_at) < $until
 AND ($has_tasks OR task IS NULL)
 AND $project IN ('', project) AND $user IN ('', "user") AND $state IN ('', job_outcome)
-AND contains(lower(concat_ws(chr(10), job, name, project, "user", job_outcome, text,
-                             array_to_string(machines, chr(10)))), lower($search))
+AND ($search = '' OR contains(
+    lower(concat_ws(chr(10), job, name, project, "user", job_outcome, text,
+                    array_to_string(machines, chr(10)))),
+    lower($search)))
 """
 _TOTAL = f"SELECT count(*) {_FROM}"
 _ROWS = f"""
-SELECT job, project, "user", job_outcome, epoch(ended_at), epoch(submitted_at),
+SELECT job, project, "user", job_outcome, epoch(ended_at),
        epoch(freed_at) - epoch(admitted_at), attempt, tasks IS NOT NULL, devices,
        coalesce(device_type, ''), exit_code, left(text, {MOST_TEXT})
 {_FROM} ORDER BY event DESC LIMIT {ROWS} OFFSET $skipped
@@ -54,7 +56,7 @@ def ended_jobs(
 
 
 def _ended(row: tuple[Any, ...]) -> Ended:
-    job, project, user, state, at, submitted_at, held_s, attempt, is_array, *more = row
+    job, project, user, state, at, held_s, attempt, is_array, *more = row
     devices, kind, code, text = more
     return Ended(
         job=job,
@@ -62,7 +64,6 @@ def _ended(row: tuple[Any, ...]) -> Ended:
         user=user,
         state=state,
         at=at,
-        submitted_at=submitted_at,
         held_s=held_s,
         attempt=attempt,
         is_array=is_array,

@@ -66,7 +66,6 @@ class Ended:
     user: str
     state: str
     at: float
-    submitted_at: float
     held_s: float | None
     """How long its last attempt held machines; None if the job ended in the queue."""
     attempt: int
