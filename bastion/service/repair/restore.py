@@ -37,7 +37,12 @@ from bastion.records.requests.result import Result
 from bastion.records.requests.targets import look_up
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.config.settings import CLOUD
-from bastion.service.repair.restored_root import LaterObjects, RestoredRoot, restored_root
+from bastion.service.repair.restored_root import (
+    LaterObjects,
+    LaterStart,
+    RestoredRoot,
+    restored_root,
+)
 from bastion.service.repair.unstarted_launches import never_begun
 from bastion.service.run.election import PATIENCE
 from bastion.spec import job_ids, tasks_of_id
@@ -266,7 +271,7 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
         if answer.accepted and answer.verb == "cancel"
         for job in answer.jobs
     )
-    begun = {start.job for _, _, start in starts} | {job for _, job in results}
+    begun = {each.start.job for each in starts} | {job for _, job in results}
     begun |= _registered(store)
     return LaterObjects(
         seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
@@ -341,8 +346,8 @@ def _starts(
     instructions: tuple[Entry, ...],
     copy: Root,
     results: frozenset[tuple[str, str]],
-) -> Iterator[tuple[str, int, Start]]:
-    """Yield (machine, life, start) of every start instruction since `copy` that has no `end`."""
+) -> Iterator[LaterStart]:
+    """Yield the start instructions since `copy` for jobs without a final record."""
     for entry in instructions:
         name = layout.parse_instructions(entry.key)
         if name is None or entry.modified_at < copy.now - SLACK_S:
@@ -359,8 +364,8 @@ def _starts(
                     start.project, start.job, start.attempt, start.nonce,
                     replica=start.replica, host=start.host, machine=name[0],
                 )  # fmt: skip
-                if _bytes(store, end) is None:
-                    yield name[0], name[1], start
+                is_over = _bytes(store, end) is not None
+                yield LaterStart(machine=name[0], life=name[1], start=start, is_over=is_over)
 
 
 def _registered(store: ObjectStore) -> set[str]:

@@ -1,8 +1,8 @@
 """
 The arrays of a restored root: pure functions of the copy and of what the bucket shows since.
 
-A task with a final record counts as ended. A task with an unknown attempt that may run, or that was
-cancelled since, is held like any other job. All others are as in the copy.
+A task with a final record counts as ended. A task with an unknown attempt, or that was cancelled
+since, is held like any other job. All others are as in the copy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def restored_arrays(
         copy: The root that is restored.
         results: (project, job) of every final record.
         outcomes: The outcomes of tasks that have a final record and had not ended in the copy.
-        risky: Jobs, arrays or tasks that may run unknown to the copy or were cancelled since.
+        risky: Jobs, arrays or tasks that began unknown to the copy or were cancelled since.
         by: The name under which these are held.
     """
     ended: dict[str, dict[int, Outcome]] = defaultdict(dict)
@@ -67,6 +67,15 @@ def names(target: str, job: JobRecord) -> bool:
     if named is None:
         return target == job.launch
     return named[0] == job.launch and job.task in named[1]
+
+
+def task_in(arrays: Mapping[str, ArrayRecord], job: str) -> tuple[ArrayRecord | None, int]:
+    """Return the array in which `job` is a waiting task, and its index; None if it is none."""
+    named = tasks_of_id(job)
+    array = arrays.get(named[0]) if named is not None else None
+    if named is None or array is None or not named[1] & array.waiting:
+        return None, 0
+    return array, named[1].first
 
 
 def is_known(job: str, before: Collection[str]) -> bool:

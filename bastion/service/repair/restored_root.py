@@ -7,9 +7,9 @@ registers, instructions, answers and events are still in the bucket. Four rules 
 * Numbers never go back: epoch, seq and the numbers of events and instructions continue above every
   number that was ever used, so that no new object can take the name of an old one.
 * A job with a final record is not restored.
-* A job is restored as held if it may have a running attempt that the copy does not know, or if its
-  cancellation was accepted after the copy. That attempt is stopped, and an admin releases the job
-  when it has ended.
+* A job is restored as held if it has an attempt that the copy does not know, or if its cancellation
+  was accepted after the copy. That attempt is stopped if it may still run. An admin then decides
+  whether the job runs again: the attempt may have done all of its work.
 * A launch that was accepted after the copy and never started is requeued.
 """
 
@@ -19,13 +19,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
-from bastion.array import ArrayRecord
+from bastion.array import ArrayRecord, taken
 from bastion.job import JobRecord, Outcome, StopReason
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.requests.targets import settled
 from bastion.records.root import Event, Root
-from bastion.service.repair.restored_arrays import array_named, is_known, names, restored_arrays
+from bastion.service.repair.restored_arrays import (
+    array_named,
+    is_known,
+    names,
+    restored_arrays,
+    task_in,
+)
 from bastion.service.repair.unstarted_launches import Accepted, requeued
 from bastion.value import value
 
@@ -37,6 +43,17 @@ SEQS_UNSEEN = 1_000_000
 How far numbers jump when the replaced root cannot be read. That is above every number that it may
 have used since the newest object that shows its seq: a hundred commits per second for hours.
 """
+
+
+@value
+class LaterStart:
+    """A start instruction that was written after the copy, for a job without a final record."""
+
+    machine: str
+    life: int
+    start: Start
+    is_over: bool = False
+    """Whether it has an `end`."""
 
 
 @value
@@ -52,8 +69,7 @@ class LaterObjects:
     """The newest keeper life of each machine."""
     batches: Mapping[tuple[str, int], int]
     """The highest number of a batch of instructions, by machine and life."""
-    starts: tuple[tuple[str, int, Start], ...] = ()
-    """(machine, life, start) of every start instruction since the copy that has no `end`."""
+    starts: tuple[LaterStart, ...] = ()
     cancelled: frozenset[str] = frozenset()
     """Jobs whose cancellation was accepted since."""
     submitted: frozenset[str] = frozenset()
@@ -93,8 +109,8 @@ def restored_root(
 
     The new root has no leader: the next bastion takes it over as after a graceful stop.
     """
-    unknown = [each for each in later.starts if not _has_attempt(copy, each[2])]
-    risky = {start.job for _, _, start in unknown} | later.cancelled
+    unknown = [each for each in later.starts if not _has_attempt(copy, each.start)]
+    risky = {each.start.job for each in unknown} | later.cancelled
     arrays = restored_arrays(copy, later.results, later.outcomes, risky, by=HELD_BY)
     jobs = {
         job.id: job
@@ -105,10 +121,7 @@ def restored_root(
     for job in list(jobs.values()):
         if any(names(one, job) for one in risky):
             jobs[job.id] = replace(job, held=HELD_BY)
-    for _, _, start in unknown:
-        # Logs are named by the number of the attempt: the next attempt must not reuse it.
-        if start.job in jobs and jobs[start.job].attempts < start.attempt:
-            jobs[start.job] = replace(jobs[start.job], attempts=start.attempt)
+    jobs, arrays = _numbered(jobs, arrays, unknown)
     before = copy.jobs.keys() | copy.arrays.keys()
     new_jobs, new_arrays = requeued(later.accepted, before | _begun_in(replaced))
     if replaced is not None:
@@ -144,6 +157,26 @@ def restored_root(
         held=tuple(held),
         stopped=stopped,
     )
+
+
+def _numbered(
+    jobs: dict[str, JobRecord], arrays: dict[str, ArrayRecord], unknown: Iterable[LaterStart]
+) -> tuple[dict[str, JobRecord], dict[str, ArrayRecord]]:
+    """
+    Return `jobs` and `arrays` with the numbers of the `unknown` attempts used up.
+
+    Logs are named by the number of the attempt, so the next attempt must not reuse it. A waiting
+    task gets a job record of its own, which has the number.
+    """
+    jobs, arrays = {**jobs}, {**arrays}
+    for start in (each.start for each in unknown):
+        array, task = task_in(arrays, start.job)
+        if array is not None:
+            jobs[start.job] = array.task(task)
+            arrays[array.id] = taken(array, task)
+        if start.job in jobs and jobs[start.job].attempts < start.attempt:
+            jobs[start.job] = replace(jobs[start.job], attempts=start.attempt)
+    return jobs, arrays
 
 
 def _begun_in(replaced: Root | None) -> set[str]:
@@ -205,20 +238,20 @@ def _updated_machine(machine: Machine, later: LaterObjects) -> Machine:
     )
 
 
-def _stop_unknown(
-    machines: dict[str, Machine], unknown: Iterable[tuple[str, int, Start]]
-) -> tuple[str, ...]:
+def _stop_unknown(machines: dict[str, Machine], unknown: Iterable[LaterStart]) -> tuple[str, ...]:
     """
     Add instructions that stop the `unknown` attempts as a preemption, so each can save its work.
 
     A machine that root does not know is deleted by its pool. Processes of an older life are dead.
-    The result names every attempt in `unknown`.
+    The result names every attempt in `unknown` that may still run.
     """
     stops: dict[str, list[StopHost]] = defaultdict(list)
     stopped = []
-    for name, life, start in unknown:
-        machine = machines.get(name)
-        if machine is not None and machine.life == life:
+    for each in unknown:
+        if each.is_over:
+            continue
+        name, start, machine = each.machine, each.start, machines.get(each.machine)
+        if machine is not None and machine.life == each.life:
             stops[name].append(_stop_host(start))
         stopped.append(f"{start.job}/a{start.attempt} on {name}")
     for name, instructions in stops.items():

@@ -123,7 +123,7 @@ _MEANINGS = (
     ("returned", "not active now, and become active again"),
     ("lost", "submitted since and not in the copy; submit them again"),
     ("queued", "submitted since and never started; queued again"),
-    ("held", "held, because they may run differently from the copy or were cancelled since"),
+    ("held", "held, because they began or were cancelled after the copy was made"),
     ("stopped", "running, but not in the copy; told to stop"),
 )
 

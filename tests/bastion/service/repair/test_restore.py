@@ -198,17 +198,48 @@ def test_a_second_start_that_the_copy_does_not_know_is_stopped() -> None:
     assert rig.job(job).held == "restore"
 
 
-def test_what_has_ended_unknown_is_not_stopped() -> None:
-    """An attempt that started and ended since the copy needs no stop, and holds nothing back."""
+def test_what_has_ended_unknown_is_held_and_not_stopped() -> None:
+    """An attempt that started and ended since the copy may have done all of the job's work."""
     rig = Rig()
     job = rig.submit(hold=True)
     key = copied(rig)
     rig.verb("release", job)
     rig.until(lambda: rig.phase(job) == "running")
-    agent = rig.agent_of(job)
-    agent.end(job, 1)
+    rig.leader.give_up()
+    rig.agent_of(job).end(job)
     restored = restoring(rig, key).restored
-    assert (restored.held, restored.stopped) == ((), ())
+    assert (restored.held, restored.stopped) == ((job,), ())
+    brought_back(rig, key)
+    rig.turn(5)
+    assert rig.job(job).held == "restore"
+    rig.verb("release", job)
+    rig.until(lambda: rig.phase(job) == "running")
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    assert sorted(ran) == [f"{job}/1", f"{job}/2"], "logs are named by the number: none twice"
+
+
+def test_a_task_that_has_ended_unknown_is_held_under_the_next_number() -> None:
+    """A task that waits in the copy, started and ended since: it does not run again on its own."""
+    rig = Rig()
+    rig.turn(3)
+    array = rig.submit("sweep", array=Array("0-3%1"))
+    rig.until(lambda: rig.phase(f"{array}.0") == "running")
+    key = copied(rig)
+    rig.agent_of(f"{array}.0").end(f"{array}.0")
+    task = f"{array}.1"
+    rig.until(lambda: rig.phase(task) == "running")
+    rig.leader.give_up()
+    rig.agent_of(task).end(task)
+    restored = restoring(rig, key).restored
+    assert (restored.held, restored.stopped) == ((task,), ())
+    brought_back(rig, key)
+    rig.until(lambda: rig.phase(f"{array}.2") == "running")
+    assert rig.job(task).held == "restore"
+    rig.agent_of(f"{array}.2").end(f"{array}.2")
+    rig.verb("release", task)
+    rig.until(lambda: rig.phase(task) == "running")
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    assert [each for each in sorted(ran) if each.startswith(task)] == [f"{task}/1", f"{task}/2"]
 
 
 def test_a_cancel_accepted_since_is_not_forgotten() -> None:
@@ -424,8 +455,9 @@ def test_tasks_of_an_array_are_brought_up_to_date() -> None:
     assert restored.lost == ()
     back = restored.root.arrays[array]
     assert {kind: str(over) for kind, over in back.ended.items()} == {"failed": "0"}
-    assert (str(back.waiting), str(back.held)) == ("2-9", "2,7-8")
-    assert list(restored.root.jobs) == [f"{array}.1"]
+    assert (str(back.waiting), str(back.held)) == ("3-9", "7-8")
+    jobs = {job.id: (job.attempts, job.held) for job in restored.root.jobs.values()}
+    assert jobs == {f"{array}.1": (1, ""), f"{array}.2": (1, "restore")}
     brought_back(rig, key)
     rules = ("answers", "specs", "results", "tasks")
     assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
