@@ -1,8 +1,9 @@
 """
 Pods of one namespace of a Kubernetes cluster; each pod is a machine.
 
-* A pod is found by its labels and its name, which name the bucket, the pool and the machine. Its
-  first process runs the start-up script; if that dies, the kubelet restarts it in place.
+* Pods are found by labels that name the bucket and the pool. The name of a pod and its annotation
+  name the machine. Its first process runs the start-up script; if that dies, the kubelet restarts
+  it in place.
 * A zone is a label that nodes have. A pod that finds no node waits, in the words of the scheduler;
   once the pool's patience is over, the next zone is tried.
 * A finalizer keeps what is left of a pod until this provider has seen its end, even if others
@@ -129,11 +130,15 @@ class KubernetesProvider:
         """
         See the port; only the exact pod that was seen is deleted.
 
-        What a lost node has left is removed. That it is no longer listed proves nothing.
+        What a lost node has left is removed. That it is no longer listed proves nothing. A pod
+        whose labels were edited gets them back, so that lists show its end.
         """
         for _, said in self._shown(name):
             metadata = said["metadata"]
             about = f"delete pod {metadata['name']}"
+            labels = {**(metadata.get("labels") or {}), **self._names.labels}
+            if labels != metadata.get("labels"):
+                self._replace(said, about, labels=labels)
             if is_deleted(said) and is_collected(said):
                 self._release(said, about)
             elif not is_deleted(said) or metadata.get("deletionGracePeriodSeconds", 0) > END_S:
@@ -166,7 +171,7 @@ class KubernetesProvider:
         try:
             self._send(machine, pool, self._script(pool, f"printf %s {machine.name}"))
         except TakenError as error:
-            # Its labels show if it is ours, created by a request whose answer was lost.
+            # Its annotation shows if it is ours, created by a request whose answer was lost.
             if not any(True for _ in self._shown(machine.name)):
                 raise ProviderRefusedError(
                     f"{error.message}, and is no machine of this bastion",
@@ -206,15 +211,14 @@ class KubernetesProvider:
         return listed
 
     def _release(self, said: Mapping[str, Any], about: str) -> None:
-        """Let the cluster forget a pod; its version must be the one that was seen."""
-        metadata = said["metadata"]
-        left = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            **said,
-            "metadata": {**metadata, "finalizers": left},
-        }
+        """Let the cluster forget a pod."""
+        left = [each for each in said["metadata"].get("finalizers") or () if each != FINALIZER]
+        self._replace(said, about, finalizers=left)
+
+    def _replace(self, said: Mapping[str, Any], about: str, **changes: Any) -> None:
+        """Change the metadata of a pod; its version must be the one that was seen."""
+        metadata = {**said["metadata"], **changes}
+        body = {"apiVersion": "v1", "kind": "Pod", **said, "metadata": metadata}
         try:
             self._kubectl.ask("replace", f"{self._pods}/{metadata['name']}", body, about=about)
         except (MissingError, ChangedError):
@@ -243,11 +247,15 @@ class KubernetesProvider:
         return found
 
     def _shown(self, machine: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the pods of this pool by machine; only those of one machine, if it is named."""
+        """
+        Yield the pods of this pool by machine.
+
+        If a machine is named, only its pod is yielded, even if its labels were edited.
+        """
         labels = ",".join(f"{key}={text}" for key, text in self._names.labels.items())
         asked = {"labelSelector": labels}
         if machine:
-            asked["fieldSelector"] = f"metadata.name={self._names.pod(machine)}"
+            asked = {"fieldSelector": f"metadata.name={self._names.pod(machine)}"}
         for said in self._kubectl.items(self._pods, asked, about="list pods"):
             name = self._names.machine(said["metadata"])
             if name is not None:

@@ -55,10 +55,13 @@ class Names:
         return {BUCKET: _label(self.bucket), POOL: _label(self.pool)}
 
     def machine(self, metadata: Mapping[str, Any]) -> str | None:
-        """Return the machine that the pod with this metadata is; None if it is not one of these."""
-        labels, said = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        machine = said.get(MACHINE, "")
-        if not self.labels.items() <= labels.items() or parse_machine(machine, self.pool) is None:
+        """
+        Return the machine that the pod with this metadata is; None if it is not one of these.
+
+        Its labels do not matter: anyone can edit them.
+        """
+        machine = (metadata.get("annotations") or {}).get(MACHINE, "")
+        if parse_machine(machine, self.pool) is None:
             return None
         return machine if self.pod(machine) == metadata.get("name") else None
 

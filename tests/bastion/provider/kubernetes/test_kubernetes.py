@@ -26,7 +26,9 @@ from bastion.provider.kubernetes.kubernetes import (
     KEEP_ENDED_S,
     KubernetesProvider,
 )
+from bastion.provider.kubernetes.names import BUCKET as BUCKET_KEY
 from bastion.provider.kubernetes.names import MACHINE as MACHINE_KEY
+from bastion.provider.kubernetes.names import POOL as POOL_KEY
 from bastion.provider.kubernetes.names import Names
 from bastion.provider.kubernetes.pod_request import FINALIZER
 from bastion.provider.port import Listed
@@ -158,7 +160,7 @@ def test_a_pod_that_waited_and_is_deleted_is_gone(
 def test_a_lost_answer_makes_no_second_machine(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """When the create is repeated, the existing pod is found by its labels."""
+    """When the create is repeated, the existing pod is found by its name and annotation."""
     cluster.lost = 1
     with pytest.raises(ProviderUnavailableError):
         create(provider, cluster)
@@ -170,7 +172,7 @@ def test_a_lost_answer_makes_no_second_machine(
 def test_a_pod_of_that_name_that_is_not_ours_is_not_believed(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
-    """By its labels, it is neither considered the machine nor deleted."""
+    """By its annotation, it is neither considered the machine nor deleted."""
     theirs = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -194,6 +196,27 @@ def test_pods_of_others_are_left_alone(cluster: Kubernetes, provider: Kubernetes
     provider.delete(MACHINE.name)
     until_state(provider, "gone")
     assert until_state(other, "running")
+
+
+@pytest.mark.parametrize("label", [BUCKET_KEY, POOL_KEY])
+def test_a_pod_whose_labels_were_edited_is_deleted_all_the_same(
+    cluster: Kubernetes, label: str
+) -> None:
+    """It gets its labels back, so its end is seen; until then, its absence proves nothing."""
+    clock = LateClock()
+    provider = provider_of(cluster, clock=clock)
+    create(provider, cluster)
+    until_state(provider, "running")
+    pod = cluster.pods.get(NAMESPACE, POD)
+    pod["metadata"]["labels"].update({label: "else", "team": "vision"})
+    assert provider.list() == ()
+    create(provider, cluster)
+    provider.delete(MACHINE.name)
+    until_state(provider, "gone")
+    assert pod["metadata"]["labels"]["team"] == "vision"
+    clock.late_s += KEEP_DELETED_S
+    provider.list()
+    assert (provider.list(), cluster.pods.made) == ((), 1)
 
 
 def test_a_list_is_whole_however_many_pages(

@@ -163,6 +163,7 @@ def test_labels_of_ours_cannot_be_overridden() -> None:
     said = made(options={"overrides": json.dumps(more)})
     names = Names(bucket=BUCKET, pool="here")
     assert names.machine(said["metadata"]) == MACHINE.name
+    assert names.labels.items() <= said["metadata"]["labels"].items()
 
 
 @pytest.mark.parametrize(
