@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import End, Stop, StopReason
 from bastion.lifecycle import StopWanted, suspect_of
-from bastion.machine import Machine
+from bastion.machine import Machine, MachinePhase
 from bastion.records.reports.facts import Checked, Interruption, reclaimed_by
 from bastion.service.draft.root_draft import Draft
 
@@ -66,11 +66,13 @@ def interrupted(draft: Draft, machine_name: str, interruption: Interruption) -> 
     Start nothing more on a machine that its cloud reclaims, and preempt its running jobs.
 
     Agents have given their own hosts the notice. The other hosts of their jobs are elsewhere, and a
-    gang ends as a whole. A reclaim that is only likely preempts nothing.
+    gang ends as a whole. A reclaim that is only likely preempts nothing. An agent also reports the
+    notice of a machine that the bastion itself deletes, which is no news.
     """
     when = f"in {interruption.in_s:.0f} s" if interruption.is_certain else "perhaps soon"
     said = f": {interruption.text}" if interruption.text else ""
-    _stop_using(draft, machine_name, f"{_TAKEN} {when}{said}", until=None)
+    if draft.machines[machine_name].phase is not MachinePhase.DELETING:
+        _stop_using(draft, machine_name, f"{_TAKEN} {when}{said}", until=None)
     if not interruption.is_certain:
         return
     stop = Stop(

@@ -205,6 +205,20 @@ def test_a_machine_that_its_cloud_takes_back_stays_closed_whatever_its_agent_tel
     assert rig.phase(job) == "queued"
 
 
+def test_the_notice_of_a_machine_that_the_bastion_deletes_is_no_news() -> None:
+    """Its agent is told to end, as by a cloud that reclaims it; the history has its deletion."""
+    rig = Rig(config=ONE.replace("min_machines = 1", 'idle_timeout = "5s"'))
+    job = rig.start("train")
+    agent = rig.agent_of(job)
+    agent.end(job)
+    rig.until(lambda: rig.root.machines[agent.name].phase == "deleting")
+    agent.ring(Interruption(in_s=120.0, text="its pod is ended"))
+    rig.until(lambda: agent.name not in rig.root.machines)
+    told = [event.what for event in rig.history()]
+    assert "machine deleted" in told
+    assert "machine unwell" not in told
+
+
 def test_a_pause_after_failed_starts_is_not_ended_by_news_of_a_device() -> None:
     """Its agent has not reported the start, so nothing that it reports undoes the pause."""
     rig = Rig(config=ONE)
