@@ -11,8 +11,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from bastion.agent.keeper.port import MachineFaultError
 from bastion.agent.settings import AgentSettings
-from bastion.errors import ForeignRecordError, NotFoundError, RecordError
+from bastion.errors import (
+    BastionError,
+    ForeignRecordError,
+    NotFoundError,
+    RecordError,
+    SpecError,
+)
 from bastion.job import Claim, End
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
@@ -31,7 +38,7 @@ class Taken:
     """The claim is ours and nothing was started with it; `launch` is the spec, or a problem."""
 
     claim: Claim
-    launch: Launch | str
+    launch: Launch | BastionError
 
 
 @value
@@ -78,7 +85,7 @@ def take(
     store: ObjectStore,
     of: HostFact,
     wanted: ClaimRegister,
-    launch_of: Callable[[], Launch | str],
+    launch_of: Callable[[], Launch | BastionError],
 ) -> Standing:
     """
     Win the claim of a host with `wanted`, or return whose it is.
@@ -102,7 +109,7 @@ def standing(
     of: HostFact,
     found: ClaimRegister | None,
     mine: Claim,
-    launch_of: Callable[[], Launch | str],
+    launch_of: Callable[[], Launch | BastionError],
 ) -> Standing:
     """
     Return what the claim `found` means to an agent whose own claim would be `mine`.
@@ -138,9 +145,9 @@ class Launches:
         self._lock = threading.Lock()
         self._read: dict[str, Launch] = {}
 
-    def launch(self, project: str, launch: str) -> Launch | str:
+    def launch(self, project: str, launch: str) -> Launch | BastionError:
         """
-        Return the launch, or why it can never be read.
+        Return the launch, or why it cannot be read: here, if a newer version wrote it, or anywhere.
 
         Raises:
             StoreError: The bucket is unreachable.
@@ -155,11 +162,11 @@ class Launches:
             assert found is not None
             record = decode(SpecRecord, found.data, key=key)
         except NotFoundError:
-            return f"{key} is missing: there is nothing to start"
+            return SpecError(f"{key} is missing: there is nothing to start")
         except ForeignRecordError as error:
-            return f"{error.message}; {_OLD_AGENT}"
+            return MachineFaultError(f"{error.message}; {_OLD_AGENT}")
         except RecordError as error:
-            return error.in_a_line
+            return error
         with self._lock:
             if len(self._read) >= self._KEPT:
                 del self._read[next(iter(self._read))]
@@ -178,4 +185,4 @@ def asked(store: ObjectStore, of: HostFact, claim: Claim) -> Standing:
         found = look(store, claim_key(of, claim.machine), ClaimRegister)
     except ForeignRecordError as error:
         return NotOurs(why=error.in_a_line, is_settled=False)
-    return standing(store, of, found, claim, lambda: "it was stopped")
+    return standing(store, of, found, claim, lambda: SpecError("it was stopped"))

@@ -110,8 +110,11 @@ class HostStart:
 
     # 2. The set-up.
 
-    def _plan(self, launch: Launch | str) -> None:
+    def _plan(self, launch: Launch | BastionError) -> None:
         if self._host.conclude_if_stopped():
+            return
+        if isinstance(launch, BastionError):
+            self._host.fail(launch)
             return
         assert self._start is not None
         try:

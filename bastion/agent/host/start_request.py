@@ -18,15 +18,13 @@ from bastion.spec.launch import Job, Launch, Process
 from bastion.spec.task_job import job_of_task, task_environment
 
 
-def planned(launch: Launch | str, start: Start) -> tuple[Launch, Job]:
+def planned(launch: Launch, start: Start) -> tuple[Launch, Job]:
     """
     Return the launch and the job for `start`; for a task, with its parameters.
 
     Raises:
-        SpecError: The launch cannot be read, has no such job, or its parameters make it invalid.
+        SpecError: The launch has no such job, or its parameters make it invalid.
     """
-    if isinstance(launch, str):
-        raise SpecError(launch)
     if start.index >= len(launch.jobs):
         raise SpecError(f"launch {start.launch} has no job {start.index}")
     job = launch.jobs[start.index] if start.task is None else job_of_task(launch, start.task)

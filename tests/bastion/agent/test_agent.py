@@ -285,8 +285,8 @@ def test_a_missing_spec_is_a_failed_set_up() -> None:
     assert layout.spec("vision", "launch-abc") in end.detail
 
 
-def test_a_spec_of_a_newer_version_is_a_failed_set_up() -> None:
-    """It may ask for what this agent does not do, and says which side is to be upgraded."""
+def test_a_spec_of_a_newer_version_is_left_to_other_machines() -> None:
+    """It may ask for what this agent does not do, which is the fault of the machine."""
     rig = Rig()
     key = layout.spec("vision", "launch-abc")
     rig.memory.create(key, b'{"schema":1,"newer":1}')
@@ -294,8 +294,8 @@ def test_a_spec_of_a_newer_version_is_a_failed_set_up() -> None:
     rig.pass_s(1)
     end = rig.bucket.end()
     assert end is not None
-    assert end.kind == "setup_failed"
-    assert end.detail.startswith(f"{key}: ")
+    assert (end.kind, end.by_machine) == ("lost", True)
+    assert end.detail.startswith(f"its machine could not start it: {key}: ")
     assert end.detail.endswith(
         "; the agent of this machine is older than the launch; drain the machine: its agent is"
         " upgraded once no job runs there"
