@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +70,19 @@ class Hosts:
 
 
 def kill_host(folder: Path) -> None:
-    """Kill everything that names a file below `folder` in its environment or command line."""
+    """
+    Kill everything that names a file below `folder` in its environment or command line.
+
+    None of it sees another's end first, as when a machine is switched off or a kernel ends a
+    container.
+    """
     home = f"{folder}/".encode()
     until = time.monotonic() + PATIENCE_S
     while found := [pid for pid in _pids() if _has(pid, home)]:
         assert time.monotonic() < until, f"{found} cannot be killed"
-        for pid in found:
+        for number, pid in product((signal.SIGSTOP, signal.SIGKILL), found):
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
 
 
 def _pids() -> list[int]:
