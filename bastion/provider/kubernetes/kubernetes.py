@@ -25,7 +25,12 @@ from itertools import islice
 from typing import Any
 
 from bastion.clock import Clock
-from bastion.errors import ProviderError, ProviderRefusedError, ProviderUnavailableError
+from bastion.errors import (
+    NoCapacityError,
+    ProviderError,
+    ProviderRefusedError,
+    ProviderUnavailableError,
+)
 from bastion.machine import Machine, Pool
 from bastion.provider.kubernetes.kubectl import (
     ChangedError,
@@ -163,6 +168,10 @@ class KubernetesProvider:
                 self._send(machine, self._pool, script="exit 0", is_dry=True)
             except ProviderUnavailableError:
                 raise
+            except NoCapacityError as error:
+                # A quota that this pool's own machines use up is no fault.
+                if not any(True for _ in self._shown()):
+                    found.append(error.message)
             except ProviderError as error:
                 found.append(error.message)
         return tuple(dict.fromkeys(found))

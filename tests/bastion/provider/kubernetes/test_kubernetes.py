@@ -518,6 +518,17 @@ def test_a_wrong_setting_is_told_before_any_machine(
     assert cluster.pods.made == 0
 
 
+def test_a_quota_that_the_pool_itself_uses_up_is_no_fault(
+    cluster: Kubernetes, provider: KubernetesProvider
+) -> None:
+    """Doctor reports a quota without room for any machine, and not a pool at its limit."""
+    cluster.pods.quota = 0
+    assert "exceeded quota: compute" in provider.lacking()[0]
+    cluster.pods.quota = 1
+    create(provider, cluster)
+    assert provider.lacking() == ()
+
+
 def test_a_namespace_that_does_not_exist_is_told(
     cluster: Kubernetes, provider: KubernetesProvider
 ) -> None:
