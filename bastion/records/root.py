@@ -233,9 +233,7 @@ class RootWriter:
         try:
             root = decode_root(found.data)
         except RecordError as error:
-            if error.hint:
-                raise
-            raise RecordError(error.message, hint=_WAY_BACK) from error
+            raise _with_build(error, found.data) from error
         return Held(
             root=root, version=found.version, modified_at=found.modified_at, data=found.data
         )
@@ -459,6 +457,19 @@ def _head(data: bytes) -> dict[str, str]:
     except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else f"{error}"
         raise RecordError(f"{layout.ROOT}: not a root: {why}", hint=_WAY_BACK) from error
+
+
+def _with_build(error: RecordError, data: bytes) -> RecordError:
+    """Return `error` of the root in `data` with the build that led last, and what to do."""
+    build = ""
+    with suppress(ValueError, TypeError, AttributeError, OSError, EOFError):
+        build = str(json.loads(_plain_bytes(data)).get("build", ""))[:12]
+    if not build:
+        return type(error)(error.message, hint=error.hint or _WAY_BACK)
+    hint = f"if that is a newer build, run it or a later one here; otherwise {_WAY_BACK}"
+    if error.hint:
+        hint = f"{error.hint}; to go back to this version: bastion restore"
+    return type(error)(f"{error.message}; build {build} led last", hint=hint)
 
 
 def _without_many(root: Root) -> Root:

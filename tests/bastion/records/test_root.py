@@ -304,6 +304,30 @@ def test_a_root_that_was_damaged_is_told_in_a_line_with_the_way_back(data: bytes
         assert told.value.hint == "bastion restore brings a copy back"
 
 
+@pytest.mark.parametrize(
+    ("field", "other", "hint"),
+    [
+        ("future", "x", "another version of Bastion wrote it: upgrade this one to the newest"),
+        ("schema", 9, "a newer Bastion wrote it: run that version or a later one here"),
+        ("now", "noon", "if that is a newer build, run it or a later one here; otherwise bastion"),
+    ],
+)
+def test_a_root_that_another_build_left_names_it(field: str, other: object, hint: str) -> None:
+    """Even a newer value of an old field may be that build's, so nothing is called damaged."""
+    store = MemoryStore(CLOCK.wall)
+    writer = RootWriter(store, CLOCK)
+    held = writer.commit(replace(root(), build="0123456789abcdef"), over=None)
+    found = store.read("state/root.json")
+    assert found is not None
+    data = json.dumps({**json.loads(found.data), field: other}).encode()
+    store.swap("state/root.json", data, if_version=held.version)
+    with pytest.raises(RecordError) as told:
+        writer.read()
+    assert told.value.message.endswith("; build 0123456789ab led last")
+    assert told.value.hint.startswith(hint)
+    assert "bastion restore" in told.value.hint
+
+
 def test_two_founders_make_one_root() -> None:
     """Of two writers that create a root, one learns that the other was faster."""
     store = MemoryStore(CLOCK.wall)
