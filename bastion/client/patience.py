@@ -9,7 +9,8 @@ are tried once.
 
 A refusal at the first contact is final: waiting does not create a missing bucket. After the store
 has answered once, a refusal may be due to a binding that is being changed, and is retried for some
-seconds.
+seconds. Loops that poll retry it for as long as they wait. If the store refuses only one part of
+the bucket, they retry that part for a minute.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ PATIENCE_S = 120.0
 """How long one call is retried. Source: google-cloud-storage, `DEFAULT_RETRY`, its deadline."""
 REFUSED_S = 5.0
 """How long a refusal is retried: users without a right wait this long for the error."""
+REFUSED_PART_S = 60.0
+"""How long the refusal of one part is retried while the store serves the rest of the bucket."""
 SAID_AFTER_S = 2.0
 """Shorter outages are not reported."""
 SAID_AGAIN_S = 60.0
@@ -76,13 +79,22 @@ class Outage:
         self._say = say
         self._since: dict[str, float] = {}
         """The time since which each part fails, by its name."""
+        self._refused_since: dict[str, float] = {}
+        """The time since which each part is refused while the rest is served."""
         self._said_at: float | None = None
         self.has_answered = False
         """Whether the store ever did anything other than fail or refuse."""
 
     def met(self, error: StoreError, *, of: str = "") -> None:
-        """Note that the part `of` of the bucket failed; report it if it has failed for a while."""
+        """
+        Note that the part `of` of the bucket failed; report it if it has failed for a while.
+
+        Raises:
+            StoreRefusedError: The store has refused this part for `REFUSED_PART_S`, and serves the
+                rest: a right is missing.
+        """
         now = self._clock.monotonic()
+        self._check_rights(error, of, now)
         since = self._since.setdefault(of, now)
         is_due = self._said_at is None or now - self._said_at >= SAID_AGAIN_S
         if now - since >= SAID_AFTER_S and is_due:
@@ -93,9 +105,20 @@ class Outage:
         """Note that the store answered for the part `of`; report it once no part fails."""
         self.has_answered = True
         self._since.pop(of, None)
+        self._refused_since.pop(of, None)
         if self._said_at is not None and not self._since:
             self._said_at = None
             self._say("the store answers again")
+
+    def _check_rights(self, error: StoreError, of: str, now: float) -> None:
+        if not isinstance(error, StoreRefusedError) or not of or "" in self._since:
+            self._refused_since.pop(of, None)
+        elif now - self._refused_since.setdefault(of, now) >= REFUSED_PART_S:
+            raise StoreRefusedError(
+                f"{error.message}, for {REFUSED_PART_S:g} seconds; the rest of the bucket can be"
+                " read",
+                hint=f"{error.hint}; nothing was stopped" if error.hint else "nothing was stopped",
+            ) from error
 
 
 class PatientStore:

@@ -81,7 +81,12 @@ class Command:
         return f"<a command beside {self.job} has ended: {how}>"
 
     def output(self) -> Iterator[bytes]:
-        """Yield its output as it comes, to its end; `end` says if the job's machine lost some."""
+        """
+        Yield its output as it comes, to its end; `end` says if the job's machine lost some.
+
+        Raises:
+            StoreRefusedError: The store has refused it for a minute, and serves the rest.
+        """
         offset = 0
         look_at = self._clock.monotonic() + _LOOK_AT_JOB_S
         over_at = float("inf")

@@ -14,7 +14,7 @@ from itertools import pairwise
 from bastion.client.follow.log_filter import Grep, Wanted, last_lines
 from bastion.client.patience import Outage
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, StoreError
+from bastion.errors import NotFoundError, StoreError, StoreRefusedError
 from bastion.logs.segments import offset_of, segment_key
 from bastion.records.keys import layout
 from bastion.records.keys.layout import LogStream
@@ -234,13 +234,14 @@ class Follower:
         """
         Yield what came since the last poll.
 
-        Failures and refusals of the store only delay it: the next poll continues from there.
+        Failures and short refusals of the store only delay it: the next poll continues from there.
 
         Args:
             ended: Whether the job prints nothing more.
 
         Raises:
             NotFoundError: A process's log has a gap: bytes that were never stored.
+            StoreRefusedError: The store has refused this log for a minute, and serves the rest.
         """
         is_due = ended or self._looks % _LOOK_FOR_NEW == 0
         try:
@@ -301,6 +302,8 @@ def follow(
     """
     Yield new output of several logs until all of each was shown.
 
+    A log that is refused for a minute stops no other: its error is raised when the others end.
+
     Args:
         followers: One per job.
         ended: The ids of the jobs that print nothing more.
@@ -309,16 +312,24 @@ def follow(
 
     Raises:
         NotFoundError: A process's log has a gap: bytes that were never stored.
+        StoreRefusedError: The store refuses a log for a minute, and serves the rest of the bucket.
     """
     left = list(followers)
+    refusal: StoreRefusedError | None = None
     while True:
         over, moved = ended(), False
         for each in left:
-            for chunk in each.look(ended=each.job in over):
-                moved = True
-                yield chunk
+            try:
+                for chunk in each.look(ended=each.job in over):
+                    moved = True
+                    yield chunk
+            except StoreRefusedError as error:
+                refusal = error
+                each.is_done = True
         left = [each for each in left if not each.is_done]
         if not left:
+            if refusal is not None:
+                raise refusal
             return
         if not moved:
             clock.sleep(poll_s)

@@ -13,13 +13,14 @@ from bastion.client import Chunk, Client, Wanted
 from bastion.client.follow.lines import in_lines
 from bastion.client.follow.log_filter import Grep, last_lines
 from bastion.client.follow.log_reader import JobLog, follow
-from bastion.client.patience import Outage
-from bastion.errors import NotFoundError, SpecError
+from bastion.client.patience import REFUSED_PART_S, Outage
+from bastion.errors import NotFoundError, SpecError, StoreRefusedError
 from bastion.logs.segments import segment_key
 from bastion.records.keys import layout
 from bastion.records.keys.layout import LogStream
 from bastion.records.requests.job_request import MAX_TARGETS, FollowRequest
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import Entry
 from tests.rigs.scripted_bastion import (
     NOW,
     Clock,
@@ -297,6 +298,83 @@ def test_a_log_that_is_refused_is_told_though_views_are_given(
         f"list of 'logs/blue/{JOB}/' was never answered; trying again",
         "the store answers again",
     ]
+
+
+class Guarded(MemoryStore):
+    """A store that refuses to list what is below each of `refused`."""
+
+    refused: tuple[str, ...] = ()
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        if prefix.startswith(self.refused):
+            raise StoreRefusedError(f"s3://b refuses ada to list {prefix!r}", hint="ask an admin")
+        return super().list(prefix, start_after=start_after, limit=limit)
+
+
+def test_a_log_that_stays_refused_ends_the_following_with_an_error() -> None:
+    """A right that is missing for a minute is not given by waiting, even if the job has ended."""
+    clock = Clock()
+    store = Guarded(clock.wall)
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    store.refused = ("logs/",)
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    began = clock.monotonic()
+    with pytest.raises(StoreRefusedError) as refused:
+        list(client.logs("train", follow=True))
+    assert REFUSED_PART_S <= clock.monotonic() - began < REFUSED_PART_S + 5
+    assert refused.value.message == (
+        f"s3://b refuses ada to list 'logs/blue/{JOB}/', for 60 seconds; the rest of the bucket can"
+        " be read"
+    )
+    assert refused.value.hint == "ask an admin; nothing was stopped"
+
+
+def test_a_log_that_is_refused_stops_no_other() -> None:
+    """The others are shown to their ends, and then the error is raised."""
+    clock = Clock()
+    store = Guarded(clock.wall)
+    other = "eval-0123456789"
+    publish(store, "queue", {"jobs": [row(JOB, state="running"), row(other, state="running")]})
+    store.refused = (f"logs/blue/{JOB}/",)
+    outage = Outage(clock, say=lambda _: None)
+    logs = [JobLog(store, "blue", job).followed(Wanted(), outage=outage) for job in (JOB, other)]
+    shown = b""
+    until = clock.monotonic() + 2 * REFUSED_PART_S
+
+    def ended() -> set[str]:
+        outage.over()
+        if clock.monotonic() < until:
+            return set()
+        if not shown:
+            print_log(store, other, b"late\n")
+        return {JOB, other}
+
+    with pytest.raises(StoreRefusedError):
+        for chunk in follow(logs, ended, clock, poll_s=1):
+            shown += chunk.data
+    assert shown == b"late\n"
+
+
+def test_a_refusal_that_passes_costs_no_line() -> None:
+    """A binding that is changed takes seconds; each new refusal has its own minute."""
+    clock = Clock()
+    store = Guarded(clock.wall)
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    print_log(store, JOB, b"words\n")
+    until = clock.monotonic() + 0.9 * REFUSED_PART_S
+    again = until + 1, until + 1 + 0.9 * REFUSED_PART_S
+
+    def guard() -> None:
+        now = clock.monotonic()
+        store.refused = ("logs/",) if now < until or again[0] < now < again[1] else ()
+        if now > again[1] and not store.list("jobs/"):
+            end(store, JOB)
+
+    clock.on_sleep.append(guard)
+    store.refused = ("logs/",)
+    client = Client("memory:", user="ada", store=store, clock=clock)
+    assert b"".join(chunk.data for chunk in client.logs("train", follow=True)) == b"words\n"
 
 
 def test_a_gap_is_told_when_following_ends() -> None:
