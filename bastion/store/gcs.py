@@ -35,6 +35,7 @@ from bastion.errors import (
 )
 from bastion.store.date import AnswerDate
 from bastion.store.keys import checked, checked_prefix, is_key
+from bastion.store.network_fault import fault_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 from bastion.value import value
 
@@ -61,6 +62,9 @@ LONGEST_PAUSE_S = 30.0
 
 _OF_A_VM = "google.auth.compute_engine"
 """The module of credentials from a metadata server."""
+
+_METADATA = "http://metadata.google.internal"
+_TOKENS = "https://oauth2.googleapis.com"
 
 _PAGE = 1000
 """Maximum entries in one answer to a list. Source: storage.v1.json, objects.list."""
@@ -320,7 +324,10 @@ class GcsStore:
                 response.close()
             response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise StoreError(f"gs://{self._bucket} did not answer: {_words(error)}") from error
+            fault = fault_of(error, self._endpoint)
+            raise StoreError(
+                f"gs://{self._bucket} did not answer: {fault.what}", hint=fault.hint
+            ) from error
         if response.status == 200 and not _tells_its_end(response.headers):
             raise StoreError(f"gs://{self._bucket} sent an incomplete answer")
         return _Answer(status=response.status, headers=response.headers, body=received)
@@ -331,7 +338,10 @@ class GcsStore:
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreError(f"gs://{self._bucket} sent an invalid answer: {error!r}") from error
+            raise StoreError(
+                f"gs://{self._bucket}: {self._endpoint} sent no answer of Cloud Storage",
+                hint="check that no proxy answers for it",
+            ) from error
 
     def _authorize(self, method: str, url: str, headers: dict[str, str]) -> None:
         credentials = self._credentials
@@ -364,11 +374,18 @@ class GcsStore:
         except google.auth.exceptions.GoogleAuthError as error:
             is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
             if is_outage or type(self._credentials).__module__.startswith(_OF_A_VM):
-                raise StoreError(f"Google did not answer with a token: {error}") from error
+                fault = fault_of(error, self._token_server())
+                raise StoreError(f"no token from Google: {fault.what}", hint=fault.hint) from error
             raise StoreRefusedError(
                 f"Google gives {self._identity()} no token: {error}",
                 hint="run: gcloud auth application-default login",
             ) from error
+
+    def _token_server(self) -> str:
+        """Return the URL of the server that gives tokens."""
+        if type(self._credentials).__module__.startswith(_OF_A_VM):
+            return _METADATA
+        return str(getattr(self._credentials, "token_uri", "") or _TOKENS)
 
     def _identity(self) -> str:
         """Return the caller, as far as the credentials name it."""
@@ -416,15 +433,6 @@ def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: 
         if _CLOCK.monotonic() > deadline:
             raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)
-
-
-def _words(error: Exception) -> str:
-    """Return what broke, once: urllib3 gives a sentence and its cause as a pair."""
-    match error.args:
-        case (str(said), Exception() as cause):
-            return said if str(cause) in said else f"{said.rstrip('.')}: {cause}"
-        case _:
-            return str(error)
 
 
 def _tells_its_end(headers: Mapping[str, str]) -> bool:

@@ -31,6 +31,7 @@ from bastion.errors import (
 )
 from bastion.store.date import AnswerDate
 from bastion.store.keys import checked, checked_prefix, is_key
+from bastion.store.network_fault import fault_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 
 if TYPE_CHECKING:
@@ -129,9 +130,11 @@ class S3Store:
         self._prefix = f"{prefix}/" if prefix else ""
         self._deadline_s = deadline_s
         self._date = AnswerDate()
+        self._endpoint = ""
         self._client = self._ask(
             lambda: _client(endpoint_url, region_name, deadline_s), "make a client"
         )
+        self._endpoint = self._client.meta.endpoint_url
         self._client.meta.events.register("after-call.s3", self._hear)
         self._client.meta.events.register_first("needs-retry.s3", self._check_redirect)
 
@@ -288,6 +291,7 @@ class S3Store:
     ) -> _T:
         """Send one request once; `answers` maps expected statuses to errors."""
         from botocore import exceptions
+        from botocore.parsers import ResponseParserError
         from urllib3.exceptions import HTTPError
 
         refusals = (
@@ -313,13 +317,29 @@ class S3Store:
                 f"s3://{self._bucket} cannot be asked to {doing}: {error}",
                 hint="run: aws sts get-caller-identity, or aws configure",
             ) from error
-        # KeyError, ValueError: an incomplete answer.
-        except (exceptions.BotoCoreError, HTTPError, OSError, KeyError, ValueError) as error:
-            raise StoreError(f"s3://{self._bucket} did not answer to {doing}: {error!r}") from error
+        except (exceptions.InvalidRegionError, exceptions.UnknownEndpointError) as error:
+            raise StoreRefusedError(
+                f"s3://{self._bucket} cannot be asked to {doing}: {error}",
+                hint="check region_name in the address, AWS_REGION and ~/.aws/config",
+            ) from error
+        except (ResponseParserError, KeyError, ValueError) as error:
+            if not self._endpoint:
+                raise StoreRefusedError(f"s3://{self._bucket}: {error}") from error
+            raise StoreError(
+                f"s3://{self._bucket}: cannot {doing}: {self._endpoint} sent no answer of S3",
+                hint="check that this is the address of an S3 server, and no proxy answers for it",
+            ) from error
+        except (exceptions.BotoCoreError, HTTPError, OSError) as error:
+            fault = fault_of(error, self._endpoint, authorities="AWS_CA_BUNDLE")
+            raise StoreError(
+                f"s3://{self._bucket}: cannot {doing}: {fault.what}", hint=fault.hint
+            ) from error
 
     def _failure(self, error: ClientError, status: int, doing: str) -> StoreError:
         code, text = _code(error), error.response["Error"].get("Message", "")
-        said = f"s3://{self._bucket}/{self._prefix} did not {doing}: {status} {code} {text}"
+        named = code if code != str(status) else ""  # the answer has no code of S3
+        words = " ".join(filter(None, (str(status), named, text)))
+        said = f"s3://{self._bucket}/{self._prefix} did not {doing}: {words}"
         if code == "NoSuchBucket":
             return StoreRefusedError(
                 f"there is no bucket s3://{self._bucket}",

@@ -25,6 +25,7 @@ from bastion.errors import StoreError, StoreRefusedError
 from bastion.records.keys import layout
 from bastion.service.access.grants import Grant, Right
 from bastion.service.access.place import Place
+from bastion.store.network_fault import fault_of
 from bastion.value import value
 
 if TYPE_CHECKING:
@@ -242,7 +243,8 @@ class GcsAccess:
             self._authorize(method, url, headers)
             answer = self._http.request(method, url, body=data, headers=headers)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise StoreError(f"gs://{self._place.bucket} did not answer: {error}") from error
+            fault = fault_of(error, self._endpoint)
+            raise StoreError(f"gs://{self._place.bucket}: {fault.what}", hint=fault.hint) from error
         if answer.status == is_there:
             return {}
         if answer.status != 200:

@@ -28,6 +28,7 @@ from bastion.errors import SpecError, StoreError, StoreRefusedError
 from bastion.records.keys import layout
 from bastion.service.access.grants import Grant, Right
 from bastion.service.access.place import Place
+from bastion.store.network_fault import fault_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -203,7 +204,8 @@ def apply(place: Place, grants: Iterable[Grant], *, client: S3Client) -> Iterato
             f"s3://{place.bucket}: {error}", hint="run: aws configure"
         ) from error
     except exceptions.BotoCoreError as error:
-        raise StoreError(f"s3://{place.bucket} did not answer: {error}") from error
+        fault = fault_of(error, client.meta.endpoint_url, authorities="AWS_CA_BUNDLE")
+        raise StoreError(f"s3://{place.bucket}: {fault.what}", hint=fault.hint) from error
 
 
 def open_client(place: Place) -> S3Client:

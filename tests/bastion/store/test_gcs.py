@@ -323,24 +323,6 @@ def test_nonsense_is_no_answer(answer: bytes) -> None:
             assert not isinstance(caught.value, StoreRefusedError)
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (b"", "Connection aborted: Remote end closed connection without response"),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
-            "Connection broken: IncompleteRead(4 bytes read, 5 more expected)",
-        ),
-    ],
-    ids=["nothing", "half"],
-)
-def test_a_connection_that_breaks_is_told_once(answer: bytes, told: str) -> None:
-    """Users read it in `bastion status`: it is a sentence, not a Python tuple."""
-    with canned(answer) as url, pytest.raises(StoreError) as caught:
-        GcsStore("b", credentials=None, endpoint=url).read("a")
-    assert caught.value.message == f"gs://b did not answer: {told}"
-
-
 def test_an_answer_may_come_in_chunks() -> None:
     """A chunked answer is read to its last chunk, and an incomplete one is no answer."""
     head = (
