@@ -3,7 +3,7 @@ The date by a store's own clock, from its answers.
 
 The age of an object in a bucket must not be judged by the clock of the machine that reads it: a
 laptop whose clock is minutes off would call a healthy bastion silent. Every answer of a server has
-the date, so reading it costs no request. A folder is written with this machine's clock.
+the date, so reading it costs no request. In a folder the kernel stamps a new file with its date.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def date_of(store: ObjectStore, clock: Clock) -> Callable[[], float]:
     """
     Return a function for the date by the clock of `store`, in seconds since 1970.
 
-    If the store has no date, such as a folder or a server before its first answer, it uses `clock`.
+    If the store has no date, such as a server before its first answer or a folder that this user
+    may not write to, it uses `clock`.
     """
 
     def date() -> float:

@@ -111,7 +111,8 @@ class StatusView:
     """
     How long nothing has been published, by the bucket's clock; never below 0.
 
-    It is by this machine's clock if the bucket has no date, such as a folder on this machine.
+    It is by this machine's clock if the bucket gives no date, such as a folder that this user may
+    only read.
     """
     is_behind: bool = False
     """Whether the leader commits, so jobs start and end, although nothing is published."""

@@ -20,6 +20,7 @@
   the fsync of the folder other processes see the object, and it may be lost if the machine loses
   power. Then those processes are lost too, and anything that they made durable later went into the
   same journal later. A swap's lock is an flock, which the kernel releases with its process.
+* The **clock** is that of the kernel, which stamps each file that is written (`folder_clock`).
 * Network and FUSE filesystems are refused: their `link`, `rename` and locks guarantee less.
 """
 
@@ -46,6 +47,7 @@ from bastion.errors import (
     StoreRefusedError,
 )
 from bastion.store.folder.filesystem import Sharing, filesystem_of, is_shared
+from bastion.store.folder.folder_clock import FolderClock
 from bastion.store.folder.folder_identity import FolderIdentity
 from bastion.store.folder.mark import mark_of
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
@@ -89,7 +91,7 @@ class LocalStore:
 
     Args:
         root: An absolute path.
-        clock: Its wall clock is the store's clock.
+        clock: Its wall clock is the store's clock; by default that of the filesystem.
         durable: False skips every fsync: for tests, which need not survive a loss of power.
         lock_timeout_s: How long a swap or delete waits for another process that holds the key.
         makes_root: Create the folder if it is missing, and start a bucket in it: only for a new
@@ -111,6 +113,7 @@ class LocalStore:
         self._root = os.fspath(root)
         self._temps = f"{self._root}/.tmp"
         self._clock = clock or SystemClock()
+        self._folder_clock = FolderClock(self._temps, self._clock, is_own=clock is not None)
         self._lock_timeout_s = lock_timeout_s
         self._durable = durable
         # Containers that share the folder may share pids: a token keeps their temps apart.
@@ -228,6 +231,10 @@ class LocalStore:
                 raise
         return found
 
+    def date(self) -> float | None:
+        """See `Dated`; None for a user who may not write here."""
+        return self._folder_clock.date()
+
     def _walk(self, path: str, folder: str, prefix: str, start_after: str) -> Iterator[Entry]:
         below: list[tuple[str, str]] = []
         try:
@@ -268,7 +275,7 @@ class LocalStore:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(handle, rest) :]
-                stamp_ns = max(int(self._clock.wall() * 1e9), after_ns + 1)
+                stamp_ns = max(self._folder_clock.now_ns(handle), after_ns + 1)
                 os.utime(handle, ns=(stamp_ns, stamp_ns))
                 if self._durable:
                     os.fsync(handle)
@@ -389,9 +396,10 @@ class LocalStore:
         """Remove the temps of killed writers, as far as permitted; the rest are harmless."""
         with contextlib.suppress(OSError), os.scandir(self._temps) as children:
             for child in children:
+                if not child.name.endswith(".tmp") or (now := self.date()) is None:
+                    continue
                 with contextlib.suppress(FileNotFoundError):
-                    age_s = self._clock.wall() - child.stat(follow_symlinks=False).st_ctime
-                    if age_s > _STALE_S and child.name.endswith(".tmp"):
+                    if now - child.stat(follow_symlinks=False).st_ctime > _STALE_S:
                         os.unlink(child.path)
 
     @contextlib.contextmanager

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from bastion.clock import VirtualClock
+from bastion.clock import SystemClock, VirtualClock
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
 from bastion.store.folder.filesystem import filesystem_of, is_shared
 from bastion.store.folder.local import LocalStore
+from bastion.store.open import open_watch
 from bastion.store.port import Version
 from tests.rigs.limits import PATIENCE_S
 
@@ -545,3 +546,55 @@ def test_a_create_of_what_is_there_writes_nothing(root: Path) -> None:
     found = store.read("a/1")
     assert found is not None
     assert found.data == b"first"
+
+
+def ahead(code: str, root: Path) -> str:
+    """Return what a program prints whose clock is two hours ahead; it has `root`."""
+    program = (
+        "import time, sys; now = time.time; time.time = lambda: now() + 7200\n"
+        "from pathlib import Path; from bastion.store.folder.local import LocalStore\n"
+        f"root = Path({str(root)!r}); store = LocalStore(root)\n{code}"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return ran.stdout
+
+
+def test_a_program_whose_clock_is_off_writes_the_times_of_the_folder(root: Path) -> None:
+    """All processes compare times that were stored, and none may come from a wrong clock."""
+    store = LocalStore(root, makes_root=True)
+    before = store.create("a", b"1").modified_at
+    stored, date = ahead("print(store.create('b', b'').modified_at, store.date())", root).split()
+    after = store.create("c", b"1").modified_at
+    assert before - 1 < float(stored) < after + 1
+    assert before - 1 < float(date) < after + 1
+
+
+def test_a_program_whose_clock_is_off_sweeps_no_write_in_progress(root: Path) -> None:
+    """The age of a temporary file is by the clock that stamped it."""
+    LocalStore(root, makes_root=True)
+    (root / ".tmp" / "1-ab-0.tmp").write_bytes(b"in progress")
+    ahead("", root)
+    assert len(temps(root)) == 1
+
+
+def test_the_date_of_a_folder_is_no_news(root: Path) -> None:
+    """It leaves nothing behind, and wakes no bastion that waits for a write."""
+    store = LocalStore(root, makes_root=True)
+    watch = open_watch(root.as_uri(), "inbox/", SystemClock())
+    watch.has_news()
+    assert store.date() == pytest.approx(time.time(), abs=60)
+    assert not watch.has_news()
+    assert temps(root) == []
+    store.create("inbox/a", b"1")
+    assert watch.has_news()
+    watch.close()
+
+
+def test_a_folder_that_cannot_be_written_has_no_date(root: Path) -> None:
+    """Its readers use their own clocks, as before."""
+    LocalStore(root, makes_root=True)
+    store = LocalStore(root)
+    shutil.rmtree(root / ".tmp")
+    assert store.date() is None
