@@ -118,7 +118,7 @@ class Leader:
         self._journal = journal
         self._meter = meter
         self._compaction = compaction
-        self._inbox_reader = InboxReader(store, spec_lane)
+        self._inbox_reader = InboxReader(store, spec_lane, clock)
         self._intake = Intake(store, spec_lane, journal)
         self._monitors = Monitors(self._guarded)
         self._sweep = RegisterSweep(store)

@@ -1,19 +1,19 @@
 """
 Objects that a store lists but does not return, or that are larger than listed.
 
-Some bells of honest agents become unreadable, and so do requests beside those of honest users. Each
-must be set aside after three turns, and every honest request must be answered in time.
+Some bells of honest agents become unreadable, and so do requests beside those of honest users. A
+bell must be set aside after three turns, a request after three minutes, and every honest request
+must be answered in time.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 from bastion.client.change.request_id import Ulids
 from bastion.errors import NotFoundError, OversizeError, StoreRefusedError
 from bastion.records.keys import layout
-from bastion.service.intake.inbox import REFUSED_TURNS
+from bastion.service.intake.failing import REFUSED_S, REFUSED_TURNS
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.rigs.wrapped import Wrapped
 from tests.simulation.asking import USERS
@@ -43,15 +43,18 @@ class Unreadable(Wrapped):
         share: Fraction of bells that become unreadable when they are created.
     """
 
-    def __init__(self, store: ObjectStore, chance: random.Random, *, share: float) -> None:
+    def __init__(self, store: ObjectStore, baton: Baton, *, share: float) -> None:
         super().__init__(store)
-        self._chance = chance
+        self._chance = baton.chance
+        self._clock = SimClock(baton)
         self._share = share
         self.refused: set[str] = set()
         self.grown: set[str] = set()
         """Keys of objects that are larger than listed."""
         self.reads: Counter[str] = Counter()
         """How often each such object was read."""
+        self.first_at: dict[str, float] = {}
+        self.last_at: dict[str, float] = {}
 
     def spoil(self, key: str) -> None:
         """Make the object at `key` unreadable from now on."""
@@ -63,6 +66,8 @@ class Unreadable(Wrapped):
         """See the port."""
         if key in self.refused or key in self.grown:
             self.reads[key] += 1
+            self.last_at[key] = self._clock.monotonic()
+            self.first_at.setdefault(key, self.last_at[key])
         if key in self.refused:
             raise StoreRefusedError(f"{key!r}: the store does not give it")
         if key in self.grown:
@@ -94,7 +99,7 @@ def _unreadable(baton: Baton, parts: Parts, fates: Fates | None) -> World:
     stores: list[Unreadable] = []
 
     def through(store: ObjectStore) -> ObjectStore:
-        stores.append(Unreadable(store, baton.chance, share=SHARE))
+        stores.append(Unreadable(store, baton, share=SHARE))
         return stores[0]
 
     world = small(baton, parts, fates=fates, through=through)
@@ -104,7 +109,7 @@ def _unreadable(baton: Baton, parts: Parts, fates: Fates | None) -> World:
         baton.later(baton.chance.uniform(12.0, LAST_S), lambda: _place(world, odd))
     if fates is None:
         world.checks.append(lambda: _check_turns(world, odd))
-        world.checks.append(lambda: _check_answers(world))
+        world.checks.append(lambda: _check_answers(world, odd))
     return world
 
 
@@ -126,13 +131,22 @@ def _place(world: World, odd: Unreadable, *, is_plain: bool = False) -> None:
 
 def _check_turns(world: World, odd: Unreadable) -> None:
     for key, times in odd.reads.items():
-        if times > REFUSED_TURNS + 1:  # one that can be identified is read once more, to be kept
+        if not key.startswith(layout.BELLS):
+            for_s = odd.last_at[key] - odd.first_at[key]
+            if for_s > REFUSED_S + ANSWER_S:
+                world.baton.fail(SET_ASIDE, f"{key} was read for {for_s:.0f} s")
+        elif times > REFUSED_TURNS + 1:  # one that can be identified is read once more, to be kept
             world.baton.fail(SET_ASIDE, f"{key} was read {times} times")
 
 
-def _check_answers(world: World) -> None:
-    """Each user sends one request after the other, and each is answered in time."""
+def _check_answers(world: World, odd: Unreadable) -> None:
+    """
+    Each user sends one request after the other, and each is answered in time.
+
+    One that sets something waits for an earlier one of its user that cannot be read.
+    """
     since: dict[str, float] = {}
+    unread = {key.split("/")[2] for key in odd.refused if not key.startswith(layout.BELLS)}
     for wish in world.wishes:
         if wish.asked is None:
             continue
@@ -145,6 +159,7 @@ def _check_answers(world: World) -> None:
             world.baton.fail(SET_ASIDE, f"{wish.name} has no answer")
             continue
         since[wish.user] = found.modified_at - SimClock.EPOCH
-        if since[wish.user] > asked_at + ANSWER_S:
+        limit_s = ANSWER_S + (REFUSED_S if wish.user in unread else 0.0)
+        if since[wish.user] > asked_at + limit_s:
             late_s = since[wish.user] - asked_at
             world.baton.fail(SET_ASIDE, f"{wish.name} was answered after {late_s:.0f} s")

@@ -12,7 +12,8 @@ from dataclasses import replace
 from bastion.clock import Clock
 from bastion.records.requests.inbox import Misplaced
 from bastion.service.act import actions as act
-from bastion.service.intake.inbox import REFUSED_TURNS, ReadBell, ReadRequest
+from bastion.service.intake.failing import REFUSED_TURNS
+from bastion.service.intake.inbox import ReadBell, ReadRequest
 from bastion.service.intake.requests import answer_key
 from bastion.store import Entry, ObjectStore
 from bastion.value import value

@@ -24,6 +24,7 @@ from bastion.scheduler.reasons.reason import NeverFits, text
 from bastion.scheduler.reasons.words import listed
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.bells import apply_bell
+from bastion.service.intake.failing import Unwritten
 from bastion.service.intake.inbox import ReadBell, ReadRequest
 from bastion.service.intake.proofs import NEW_LIVES
 from bastion.service.intake.requests import (
@@ -34,7 +35,6 @@ from bastion.service.intake.requests import (
     refuse,
     spec_record,
 )
-from bastion.service.intake.unwritten import Unwritten
 from bastion.service.journal import Journal
 from bastion.spec import task_id
 from bastion.store import ObjectStore

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 
-from bastion.errors import NotFoundError, OversizeError, RecordError, StoreError, StoreRefusedError
+from bastion.clock import Clock
+from bastion.errors import NotFoundError, OversizeError, RecordError, StoreError
 from bastion.lane import Done, Lane
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTES, REQUEST_VALUES
@@ -26,6 +27,7 @@ from bastion.records.requests.request import BODIES, Body
 from bastion.records.requests.targets import Targets
 from bastion.service.intake.bells import decoded
 from bastion.service.intake.ended_jobs import MOST_AWAITED, Awaited, FinalRecords
+from bastion.service.intake.failing import FailedReads
 from bastion.service.intake.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share
 from bastion.service.intake.proofs import Proof
 from bastion.spec import job_ids
@@ -38,10 +40,6 @@ REMEMBERED_BYTES = 8 << 20
 """Bytes of waiting requests kept in memory; those beyond it are read again."""
 SMALL_BYTES = 64 << 10
 """A request that takes negligible room in that memory: every verb, and most launches."""
-REFUSED_TURNS = 3
-"""An object whose read the store refuses in this many turns is set aside."""
-FAILED_TURNS = 300
-"""The same for failures that may pass: several minutes of turns."""
 LAUNCH_LOOKS = 100
 """Jobs of one launch for which one turn looks up final records: some seconds on a cloud store."""
 _SETTING = {
@@ -138,16 +136,17 @@ class InboxReader:
 
     Args:
         lane: Reads objects concurrently.
+        clock: Measures how long an object cannot be read.
     """
 
-    def __init__(self, store: ObjectStore, lane: Lane) -> None:
+    def __init__(self, store: ObjectStore, lane: Lane, clock: Clock) -> None:
         self._store = store
         self._lane = lane
         self._look = Look(store)
         self._records = FinalRecords(store)
         self._readings: dict[str, _Reading] = {}
         self._remembered_bytes = 0
-        self._failed: Counter[str] = Counter()
+        self._failed = FailedReads(clock)
         self._debts: Counter[str] = Counter()
 
     def read(
@@ -183,7 +182,7 @@ class InboxReader:
         arrived = [self._read_request(each, done.get(each.entry.key)) for each in requests]
         read_bells, misplaced = self._read_bells(bells, done)
         listed = {*(each.entry.key for each in requests), *(each.entry.key for each in bells)}
-        self._failed = Counter({key: n for key, n in self._failed.items() if key in listed})
+        self._failed.keep(listed)
         return InboxBatch(
             requests=tuple(_in_order(requests, arrived)),
             bells=read_bells,
@@ -259,7 +258,7 @@ class InboxReader:
                 self._debts[_owner(waiting)] += reading.looks
                 return None if reading.left else reading.arrived
             case _Unread(error=error):
-                why = self._given_up(key, error)
+                why = error.message if self._failed.gives_up_request(key, error) else ""
                 problem = f"the request cannot be read: {why}"
                 made = ReadRequest(waiting=waiting, problems=(problem,), unreadable=why)
                 return made if why else None
@@ -284,9 +283,10 @@ class InboxReader:
                 case Done(result=None):
                     pass
                 case Done(result=_Unread(error=error)):
-                    why = self._given_up(each.entry.key, error)
-                    if why:
-                        misplaced.append(Misplaced(entry=each.entry, why=why, is_unreadable=True))
+                    if self._failed.gives_up_bell(each.entry.key, error):
+                        misplaced.append(
+                            Misplaced(entry=each.entry, why=error.message, is_unreadable=True)
+                        )
                     else:
                         unheard.add(each.machine)
                 case None | Done() | StoreError():
@@ -294,12 +294,6 @@ class InboxReader:
                 case error:
                     read_bells.append(ReadBell(ringing=each, problem=f"internal error: {error!r}"))
         return tuple(read_bells), misplaced
-
-    def _given_up(self, key: str, error: StoreError) -> str:
-        """Return why the object at `key` is given up after a failed read; empty if not yet."""
-        self._failed[key] += 1
-        turns = REFUSED_TURNS if isinstance(error, StoreRefusedError) else FAILED_TURNS
-        return error.message if self._failed[key] >= turns else ""
 
     def _remember(self, key: str, reading: _Reading) -> None:
         """Keep what was read, unless it may differ in a later turn or exceeds the memory limit."""

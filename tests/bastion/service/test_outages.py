@@ -250,7 +250,7 @@ def test_a_leader_without_a_thread_keeps_requests_and_bells(
     rig = Rig()
     job = rig.start()
     lane = ThreadLane("specs", workers=2)
-    rig.leader._inbox_reader = InboxReader(rig.store, lane)
+    rig.leader._inbox_reader = InboxReader(rig.store, lane, rig.clock)
     rig.leader._intake._lane = lane
     fail_starts(monkeypatch, after=0, count=100)
     asked, agent = rig.launch("more"), rig.agent_of(job)

@@ -189,7 +189,7 @@ def test_a_turn_that_is_lost_asks_again_what_became_of_a_target(rig: Rig) -> Non
     """What was read of a target is not kept: it may end before the launch is tried again."""
     first = rig.start("first")
     rig.launch("second", after=[first])
-    reader = InboxReader(rig.bucket, InlineLane())
+    reader = InboxReader(rig.bucket, InlineLane(), rig.clock)
     for ended in ([], [first]):
         for each in ended:
             end(rig.bucket, each)

@@ -14,8 +14,9 @@ from bastion.records.keys import layout, ulid
 from bastion.records.reports.facts import Bell, Heartbeat
 from bastion.records.requests.job_request import FollowRequest
 from bastion.records.requests.launch_request import LaunchRequest
+from bastion.service.intake.failing import FAILED_S, GAP_S, REFUSED_S, REFUSED_TURNS
 from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES, TURN_READS
-from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, InboxBatch, InboxReader
+from bastion.service.intake.inbox import REMEMBERED_BYTES, InboxBatch, InboxReader
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Entry
@@ -33,7 +34,7 @@ class Box:
         self.asked = 0
         self.reads: list[str] = []
         self.spoilt = FaultyStore(self.store, self._fault)
-        self.reader = InboxReader(self.spoilt, InlineLane())
+        self.reader = InboxReader(self.spoilt, InlineLane(), self.clock)
 
     def _fault(self, operation: str, key: str) -> Fault | None:
         if operation == "read":
@@ -110,16 +111,55 @@ def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
         box.read()
 
 
-def test_what_is_refused_for_good_is_given_up() -> None:
-    """An object that is refused in three consecutive turns is passed on as unreadable."""
+UNREAD = InboxBatch()
+
+
+def known(batch: InboxBatch) -> InboxBatch:
+    """Return what a turn read, without what it only lists."""
+    return replace(batch, listed_bells=(), unread=())
+
+
+@pytest.mark.parametrize("turn_s", [0.05, 5.0])
+def test_a_request_is_refused_after_the_same_time_however_short_turns_are(turn_s: float) -> None:
+    """What the store refuses for minutes is passed on as unreadable, with the reason."""
     box = Box()
-    request, bell = box.ask("ann"), box.ring("a", 0)
-    box.refused = {request, bell}
-    for _ in range(REFUSED_TURNS - 1):
-        assert replace(box.read(), listed_bells=(), unread=()) == InboxBatch()
-    found = box.read()
+    box.refused = {box.ask("ann")}
+    began = box.clock.monotonic()
+    while not (found := box.read()).requests:
+        box.clock.advance(turn_s)
+    assert REFUSED_S <= box.clock.monotonic() - began <= REFUSED_S + 2 * turn_s
     assert [each.unreadable for each in found.requests] == ["no"]
     assert [each.problems for each in found.requests] == [("the request cannot be read: no",)]
+
+
+def test_a_refusal_of_two_minutes_refuses_no_request() -> None:
+    """A right that is changed needs no more."""
+    box = Box()
+    box.refused = {box.ask("ann")}
+    for _ in range(1200):
+        assert known(box.read()) == UNREAD
+        box.clock.advance(0.1)
+    box.refused.clear()
+    assert [each.problems for each in box.read().requests] == [()]
+
+
+def test_a_long_pause_between_two_refusals_counts_little() -> None:
+    """The store may have been out of reach, or the bastion stopped, for all of that time."""
+    box = Box()
+    box.refused = {box.ask("ann")}
+    for _ in range(int(REFUSED_S / GAP_S)):
+        assert known(box.read()) == UNREAD
+        box.clock.advance(10 * REFUSED_S)
+
+
+def test_a_bell_that_is_refused_is_given_up_after_three_turns() -> None:
+    """Later bells of its machine wait behind it, and its facts are in registers too."""
+    box = Box()
+    bell = box.ring("a", 0)
+    box.refused = {bell}
+    for _ in range(REFUSED_TURNS - 1):
+        assert known(box.read()) == UNREAD
+    found = box.read()
     assert [(each.entry.key, each.is_unreadable) for each in found.misplaced] == [(bell, True)]
 
 
@@ -127,16 +167,18 @@ def test_a_refusal_of_everything_gives_nothing_up() -> None:
     """If the store refuses every read, permissions are missing, and no object is bad."""
     box = Box()
     box.refused = {box.ask("ann"), box.ring("a", 0), layout.QUOTA}
-    for _ in range(2 * REFUSED_TURNS):
-        assert replace(box.read(), listed_bells=(), unread=()) == InboxBatch()
+    for _ in range(100):
+        assert known(box.read()) == UNREAD
+        box.clock.advance(GAP_S)
 
 
 def test_a_fault_that_passes_gives_nothing_up() -> None:
-    """An object that fails for some turns, and is then read, is treated normally."""
+    """An object that fails for minutes, and is then read, is treated normally."""
     box = Box()
     box.bad = {box.ask("ann")}
-    for _ in range(10 * REFUSED_TURNS):
-        assert replace(box.read(), listed_bells=(), unread=()) == InboxBatch()
+    for _ in range(int(FAILED_S / GAP_S)):
+        assert known(box.read()) == UNREAD
+        box.clock.advance(GAP_S)
     box.bad.clear()
     assert [each.problems for each in box.read().requests] == [()]
 
@@ -242,7 +284,7 @@ def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
             entries = super().list(prefix, start_after=start_after, limit=limit)
             return tuple(replace(e, size=1) if e.key == key else e for e in entries)
 
-    reader = InboxReader(Lying(box.store), InlineLane())
+    reader = InboxReader(Lying(box.store), InlineLane(), box.clock)
     found = reader.read(skip=lambda _: False, is_active=lambda _: False)
     assert [bool(each.problems) for each in found.requests] == [False, True]
 
@@ -270,7 +312,7 @@ def test_what_vanished_is_nothing() -> None:
             self.delete(key)
             return entries
 
-    reader = InboxReader(Vanishing(box.store), InlineLane())
+    reader = InboxReader(Vanishing(box.store), InlineLane(), box.clock)
     batch = reader.read(skip=lambda _: False, is_active=lambda _: False)
     assert batch.requests == ()
     assert len(batch.bells) == 1

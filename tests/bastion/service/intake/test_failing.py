@@ -7,7 +7,7 @@ import pytest
 from bastion.errors import StoreError
 from bastion.records.keys import layout
 from bastion.records.requests.job_request import ExecRequest
-from bastion.service.intake.unwritten import GIVEN_UP_S, Unwritten
+from bastion.service.intake.failing import GIVEN_UP_S, Unwritten
 from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import Rig
 
