@@ -79,6 +79,11 @@ class Parser(argparse.ArgumentParser):
                 told += f"; it is {allowed}"
             if missing.startswith("JOB"):
                 hint = f"bastion list --all shows the jobs; {hint}"
+            if (action := self._option_string_actions.get(missing)) is not None:
+                told += f"; it is the {action.help}"
+                *jobs, last = ("", *self.typed)
+                is_value = len(jobs) > 1 and last.isdecimal()
+                hint = f"{self.prog}{' '.join(jobs)} {missing}={last}" if is_value else self.example
         raise UsageError(told, hint=hint)
 
     def _typed(self, names: Sequence[str]) -> str:

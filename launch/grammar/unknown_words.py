@@ -42,6 +42,10 @@ _OF_A_JOB = ("-n", "--name", "--job", "--jobs", "--job_name")
 _SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
 """The similarity for a suggestion: `submti` is like `submit`, `resume` is not like `restore`."""
+_LONG = 4
+"""Characters of a flag that another word may begin with by intention: `graceperiod`."""
+_OF_ANY = ("all", "name")
+"""Words that end the flags of anything: `user_name` is not `name`."""
 _FEW = 3
 """The most flags that a hint names."""
 
@@ -119,7 +123,7 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str])
 
 def _alike(name: str, known: Sequence[str]) -> list[str]:
     """
-    Return the flag spelled most like `name`, or else the one whose words it begins with.
+    Return the flag spelled most like `name`, or else the one whose words it begins or ends with.
 
     Or else the few that have all of its words. A negated flag only suggests negated ones.
     """
@@ -130,8 +134,14 @@ def _alike(name: str, known: Sequence[str]) -> list[str]:
         return near
     words = _words(name)
     begun = [each for each in known if words[: len(own := _words(each))] == own]
-    if begun:
-        return [max(begun, key=len)]
+    ended = [
+        each
+        for each in known
+        if words[-len(own := _words(each)) :] == own and own[0] not in _OF_ANY
+    ]
+    joined = [each for each in known if len(each) >= _LONG and _bare(name).startswith(_bare(each))]
+    if found := begun or ended or joined:
+        return [max(found, key=len)]
     having = [each for each in known if set(words) <= set(_words(each))]
     return having if len(having) <= _FEW else []
 
@@ -142,7 +152,13 @@ def _is_negated(name: str) -> bool:
 
 def _words(name: str) -> list[str]:
     """Return the words of a flag, in the singular."""
-    return [word.removesuffix("s") for word in name.lower().replace("-", "_").split("_")]
+    words = name.lower().replace("-", "_").split("_")
+    return [f"{w[:-3]}y" if w.endswith("ies") else w.removesuffix("s") for w in words]
+
+
+def _bare(name: str) -> str:
+    """Return a flag without the marks between its words."""
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def _number(flag: str, words: Sequence[str]) -> str:

@@ -104,12 +104,12 @@ def test_what_others_call_a_verb_is_none_of_ours_and_means_one() -> None:
 
 
 def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
-    """A flag named in an answer is one of launch, list or quota."""
+    """A flag named in an answer is one of launch, list, logs or quota."""
     _, verbs = build()
     for verb in ("launch", "list"):
         own = {flag for each in verbs.parsers[verb]._actions for flag in each.option_strings}
         assert own.isdisjoint(FLAGS) or verb == "list"
-    parsers = (verbs.parsers[verb] for verb in ("launch", "list", "quota"))
+    parsers = (verbs.parsers[verb] for verb in ("launch", "list", "logs", "quota"))
     ours = {f for parser in parsers for each in parser._actions for f in each.option_strings}
     for answer in FLAGS.values():
         named = {word.split("=")[0].rstrip(",;:") for word in answer.split() if word[:2] == "--"}
@@ -579,6 +579,22 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "did you mean --replicas?"),
         (["launch", "--max=9", "--", "x"], "unknown flag --max",
          "did you mean --max_runtime or --max_failures?"),
+        (["launch", "--graceperiod=30s", "--", "x"], "unknown flag --graceperiod",
+         "did you mean --grace?"),
+        (["launch", "--term_grace=30s", "--", "x"], "unknown flag --term_grace",
+         "did you mean --grace?"),
+        (["launch", "--retry=3", "--", "x"], "unknown flag --retry", "did you mean --retries?"),
+        (["launch", "--max_retry=3", "--", "x"], "unknown flag --max_retry", "use --retries=N"),
+        (["launch", "--depends_on=a", "--", "x"], "unknown flag --depends_on", "use --after=JOB"),
+        (["logs", "x", "--lines=3"], "unknown flag --lines", "use --tail=N"),
+        (["cancel", "--delete_all"], "unknown flag --delete_all", "bastion cancel --help"),
+        (["prioritize", "train", "1"],
+         "--priority is missing; it is the new priority, 1 (highest) to 5",
+         "bastion prioritize train --priority=1"),
+        (["prioritize", "train", "high"], "--priority is missing",
+         "bastion prioritize trainer --priority=1"),
+        (["update", "train", "8h"], "nothing to change: give --priority or --max_runtime",
+         "bastion update train --max_runtime=8h"),
         (["launch", "--on=9", "--", "x"], "unknown flag --on", "bastion launch --help"),
         (["launch", "--user_name=a", "--", "x"], "unknown flag --user_name",
          "bastion launch --help"),

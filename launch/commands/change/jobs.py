@@ -98,7 +98,10 @@ def set_priority(args: argparse.Namespace) -> int:
 def change(args: argparse.Namespace) -> int:
     """`bastion update JOB... --priority=N --max_runtime=TIME`."""
     if args.priority is None and args.max_runtime is None:
-        raise UsageError("nothing to change: give --priority or --max_runtime")
+        raise UsageError(
+            "nothing to change: give --priority or --max_runtime",
+            hint=f"bastion update {args.job[0]} --max_runtime=8h",
+        )
     session = Session(args)
     limit = limit_of("--max_runtime", args.max_runtime or "")
     jobs = session.client.update(
