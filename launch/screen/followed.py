@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _SPAN = pattern(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
 """A duration in a text; a change of it alone is not printed."""
+_NUMBER = pattern(r"\d+")
+"""A running job's text counts what its project holds, which changes with every other job."""
 
 
 def write(
@@ -25,24 +27,29 @@ def write(
     prefix: bool,
     several: bool = False,
     of: Mapping[str, str] = MappingProxyType({}),
+    attempts: Attempts | None = None,
 ) -> None:
     """
     Write output exactly; with `prefix` line by line, each with its origin.
 
     Output of `several` processes is written line by line, so that their lines do not mix. The text
-    that `of` has for a job is printed before its origins.
+    that `of` has for a job is printed before its origins. `attempts` notes where each begins.
 
     Raises:
         BrokenPipeError: The reader of stdout has closed it.
     """
     if not (prefix or several):
         for chunk in chunks:
+            if attempts is not None:
+                attempts(chunk)
             out.write(chunk.data)
         return
     from bastion.client.follow.lines import in_lines
 
     open_line = b""
     for chunk in in_lines(chunks):
+        if attempts is not None:
+            attempts(chunk)
         start = f"{of.get(chunk.job, '')}{_origin(chunk)} | ".encode() if prefix else b""
         lines = chunk.data.removesuffix(b"\n").split(b"\n")
         text = b"\n".join(start + line for line in lines)
@@ -71,11 +78,45 @@ def tell_ended(out: Output, job: JobView) -> None:
     note_remedy(job.text)
 
 
-class Teller:
-    """Prints a note on stderr when the state or reason of a followed job changes."""
+class Attempts:
+    """
+    Notes on stderr where the output of each attempt of a job begins; stdout has only the output.
 
-    def __init__(self, out: Printout, *, quiet: bool, states_only: bool = False) -> None:
+    Args:
+        out: Where the output goes.
+        all_of: Whether the first attempt that is shown is noted too.
+    """
+
+    def __init__(self, out: Printout, *, all_of: bool) -> None:
         self._out = out
+        self._all_of = all_of
+        self._shown: dict[str, int] = {}
+
+    def __call__(self, chunk: Chunk) -> None:
+        """Note the attempt of `chunk`, which is about to be printed, if it is another one."""
+        attempt, before = chunk.stream.attempt, self._shown.get(chunk.job)
+        self._shown[chunk.job] = attempt
+        if attempt != before and (self._all_of or before is not None):
+            self._out.end_line()
+            note(f"attempt {attempt} of {chunk.job}:")
+
+
+class Teller:
+    """
+    Prints a note on stderr when the state or reason of a followed job changes.
+
+    Args:
+        out: Where the output of the job goes.
+        quiet: Print nothing.
+        states_only: Leave out changes of the reason alone.
+        waits_only: Leave out that it runs, unless a note said before that it does not.
+    """
+
+    def __init__(
+        self, out: Printout, *, quiet: bool, states_only: bool = False, waits_only: bool = False
+    ) -> None:
+        self._out = out
+        self._waits_only = waits_only
         self._quiet = quiet
         self._states_only = states_only
         self._said: dict[str, str] = {}
@@ -86,7 +127,10 @@ class Teller:
 
         said = f"{job.id} {state_phrase(job.state)}{after_phrase(job.state, job.text)}"
         news = job.state if self._states_only else _SPAN.sub("", said)
+        news = _NUMBER.sub("", news) if job.state == "running" else news
         if news == self._said.get(job.id) or self._quiet or job.is_decided:
+            return
+        if self._waits_only and job.state == "running" and job.id not in self._said:
             return
         if self._out.note(said):
             self._said[job.id] = news

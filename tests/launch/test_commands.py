@@ -449,6 +449,29 @@ def test_logs_since_count_back_from_now_while_no_bastion_publishes(
     assert run("logs", "train", "--since=10m").out == "new\n"
 
 
+def test_following_a_job_that_waits_says_what_it_waits_for(run: Run, bucket: Bucket) -> None:
+    """The reason is on stderr, also if stdout is a pipe; a running job needs no word."""
+    waits = row(JOB, state="queued", text="behind two jobs")
+    publish(bucket.store, "queue", {"jobs": [waits]})
+    end(bucket.store, JOB)  # the queue is published later, so it is read as waiting once
+    assert run("logs", "train", "-f") == (0, "", f"{JOB} is queued: behind two jobs\n")
+    publish(bucket.store, "queue", {"jobs": [row(JOB, state="running", attempt=1)]})
+    print_log(bucket.store, JOB, b"words\n")
+    assert run("logs", "train", "-f") == (0, "words\n", "")
+
+
+def test_all_attempts_are_told_apart_on_stderr(run: Run, bucket: Bucket) -> None:
+    """What is piped to a program is the output alone."""
+    publish(bucket.store, "queue", {"jobs": [row(JOB, state="running", attempt=2)]})
+    print_log(bucket.store, JOB, b"one\nno end", attempt=1)
+    print_log(bucket.store, JOB, b"two\n", attempt=2)
+    ran = run("logs", "train", "--attempt=all")
+    assert ran.out == "one\nno endtwo\n"
+    assert ran.err.splitlines() == [f"attempt 1 of {JOB}:", f"attempt 2 of {JOB}:"]
+    assert run("logs", "train", "--attempt=2") == (0, "two\n", "")
+    assert run("logs", "train") == (0, "two\n", "")
+
+
 def test_logs_can_be_downloaded(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """There is one file per process, byte for byte."""
     print_log(bucket.store, JOB, b"a\xff", b"b")

@@ -11,6 +11,7 @@ import pytest
 from bastion.client import Chunk, JobView
 from bastion.clock import VirtualClock
 from bastion.records.keys.layout import LogStream
+from bastion.value import replace
 from launch.screen.followed import Teller, write
 from launch.screen.printout import Printout
 
@@ -66,6 +67,19 @@ def test_a_note_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
         tell(job("running"))
         tell(job("running"))
         assert seen.shown == f"one\ntwo\n{RUNNING}\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "notes"),
+    [("running", 2), ("queued", 3)],
+)
+def test_what_a_running_job_holds_is_no_news(tmp_path: Path, state: str, notes: int) -> None:
+    """Its project's other jobs change it; for a waiting job, each number counts."""
+    with screen(tmp_path) as seen:
+        tell = Teller(seen.out, quiet=False)
+        for text in ("blue holds 4 h100", "blue holds 12 h100", "borrowed: blue holds 12 h100"):
+            tell(replace(job(state), text=text))
+        assert len(seen.shown.splitlines()) == notes
 
 
 def test_a_line_that_does_not_end_is_broken(tmp_path: Path) -> None:

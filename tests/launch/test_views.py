@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bastion.client import Client, JobView
-from bastion.clock import SystemClock
 from bastion.records.requests.launch_request import LaunchRequest
+from bastion.store.folder.folder_clock import FolderClock
 from launch.commands.look.pool import tasks_joined
 from launch.screen.folded import folded
 from launch.screen.notes import note, tell
@@ -194,7 +194,7 @@ def test_a_wait_tells_the_age_that_a_job_has_when_it_is_over(
         now += 100.0
         return (client.job("done"),)
 
-    monkeypatch.setattr(SystemClock, "wall", lambda _: now)
+    monkeypatch.setattr(FolderClock, "date", lambda _: now)
     monkeypatch.setattr(Client, "wait", waited)
     assert " 1m 41s  " in run("wait", "done").out
 

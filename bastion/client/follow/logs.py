@@ -22,6 +22,10 @@ _TELL_S = 45.0
 """Between two notes that someone follows: after each, the agent flushes immediately for 60 s."""
 
 
+def _no_report(_: JobView) -> None:
+    """Report nothing."""
+
+
 class Logs:
     """
     The logs of one bucket.
@@ -58,22 +62,38 @@ class Logs:
         self._clock = clock
         self._poll_s = poll_s
 
-    def of(self, job: JobView, wanted: Wanted, *, follow: bool) -> Iterator[Chunk]:
-        """Return the output of `job`; with `follow`, until nothing more can come."""
+    def of(
+        self,
+        job: JobView,
+        wanted: Wanted,
+        *,
+        follow: bool,
+        tell: Callable[[JobView], None] = _no_report,
+    ) -> Iterator[Chunk]:
+        """
+        Return the output of `job`; with `follow`, until nothing more can come.
+
+        `tell` is called with what is known of it at every poll.
+        """
         if job.is_decided or not follow:
             return JobLog(self._store, job.project, job.id).read(wanted)
         log = JobLog(self._hasty, job.project, job.id)
         follower = log.followed(wanted, outage=self._outage)
-        return self._followed([follower], {job.id: job.project}, _no_report)
+        return self._followed([follower], {job.id: job.project}, tell)
 
     def of_tasks(
-        self, tasks: Sequence[JobView], wanted: Wanted, *, follow: bool
+        self,
+        tasks: Sequence[JobView],
+        wanted: Wanted,
+        *,
+        follow: bool,
+        tell: Callable[[JobView], None] = _no_report,
     ) -> Iterator[Iterator[Chunk]]:
         """
         Yield the output of `tasks` of an array: each task's log, one after the other.
 
         With `follow`, the logs of ended tasks come first, and then the output of the others as it
-        comes.
+        comes. `tell` is called with what is known of these at every poll.
 
         Raises:
             SpecError: More than 100 of them have not ended, and are to be followed.
@@ -88,7 +108,7 @@ class Logs:
             places = {task.id: task.project for task in left}
             logs = (JobLog(self._hasty, project, job) for job, project in places.items())
             followers = [log.followed(wanted, outage=self._outage) for log in logs]
-            yield self._followed(followers, places, _no_report)
+            yield self._followed(followers, places, tell)
 
     def of_new(
         self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]
@@ -148,7 +168,3 @@ def too_many(array: str, count: int) -> SpecError:
         f"{array}: {count} tasks are active; at most {MOST_FOLLOWED} are followed at once",
         hint=f"bastion logs {array}.0-{MOST_FOLLOWED - 1} -f, or bastion wait",
     )
-
-
-def _no_report(_: JobView) -> None:
-    """Report nothing."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.errors import UsageError, named
 from launch.grammar.parser import Verbs, choice, number, switch, text
-from launch.screen.followed import write
+from launch.screen.followed import Attempts, Teller, write
 from launch.screen.notes import note
 from launch.screen.printout import Printout
 from launch.session import Session
@@ -63,20 +63,23 @@ def show(args: argparse.Namespace) -> int:
         return _show_several(session, jobs)
     (job,) = jobs
     follows = args.follow or args.exit  # its exit code comes after all of its output
-    chunks = client.logs(job.id, wanted_of(session), follow=follows, project=job.project)
+    out, wanted = Printout(client.clock, raw=args.raw), wanted_of(session)
+    tell = Teller(out, quiet=False, waits_only=True)
+    client.check_log(jobs, wanted)
+    chunks = client.following.of(job, wanted, follow=follows, tell=tell)
     if args.download:
         _download(chunks, Path(args.download))
         return _exit_code(session, job) if args.exit else exits.OK
     several = (job.replicas > 1 or job.replica_range is not None) and args.replica is None
     prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
-    out = Printout(client.clock, raw=args.raw)
     tells = sys.stdout.isatty()
-    if tells and not job.attempt and not job.has_ended:
+    if tells and not follows and not job.attempt and not job.has_ended:
         told = f"{job.id} is {job.state} and has no output before it starts{_because(job)}"
         note(told, is_prose=True)
         tells = False
     try:
-        write(chunks, out, prefix=prefix, several=several)
+        attempts = Attempts(out, all_of=wanted.attempt == 0)
+        write(chunks, out, prefix=prefix, several=several, attempts=attempts)
     except KeyboardInterrupt:
         out.end_line()
         note(f"detached; {job.id} continues; to follow it again: bastion logs {job.id} -f")
@@ -142,10 +145,13 @@ def _show_several(session: Session, jobs: Sequence[JobView]) -> int:
     wanted = wanted_of(session)
     session.client.check_log(jobs, wanted)
     out = Printout(session.client.clock, raw=args.raw)
-    names = _origins(jobs)
+    names, prefix = _origins(jobs), args.prefix != "never"
+    tell = Teller(out, quiet=any(job.task is not None for job in jobs), waits_only=True)
+    attempts = Attempts(out, all_of=wanted.attempt == 0)
+    read = session.client.following.of_tasks(jobs, wanted, follow=args.follow, tell=tell)
     try:
-        for chunks in session.client.following.of_tasks(jobs, wanted, follow=args.follow):
-            write(chunks, out, prefix=args.prefix != "never", several=True, of=names)
+        for chunks in read:
+            write(chunks, out, prefix=prefix, several=True, of=names, attempts=attempts)
     except KeyboardInterrupt:
         out.end_line()
         they = "they continue" if len(args.job) > 1 else f"{named} continues"
