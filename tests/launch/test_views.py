@@ -13,7 +13,7 @@ import pytest
 
 from bastion.client import Client, JobView
 from bastion.records.requests.launch_request import LaunchRequest
-from bastion.store.folder.folder_clock import FolderClock
+from bastion.store.date import FolderDate
 from launch.commands.look.pool import tasks_joined
 from launch.screen.folded import folded
 from launch.screen.notes import note, tell
@@ -194,7 +194,7 @@ def test_a_wait_tells_the_age_that_a_job_has_when_it_is_over(
         now += 100.0
         return (client.job("done"),)
 
-    monkeypatch.setattr(FolderClock, "date", lambda _: now)
+    monkeypatch.setattr(FolderDate, "date", lambda _: now)
     monkeypatch.setattr(Client, "wait", waited)
     assert " 1m 41s  " in run("wait", "done").out
 

@@ -20,7 +20,7 @@
   the fsync of the folder other processes see the object, and it may be lost if the machine loses
   power. Then those processes are lost too, and anything that they made durable later went into the
   same journal later. A swap's lock is an flock, which the kernel releases with its process.
-* The **clock** is that of the kernel, which stamps each file that is written (`folder_clock`).
+* The **clock** is that of the kernel, which stamps each file that is written (`date`).
 * Network and FUSE filesystems are refused: their `link`, `rename` and locks guarantee less.
 """
 
@@ -46,8 +46,8 @@ from bastion.errors import (
     StoreFullError,
     StoreRefusedError,
 )
+from bastion.store.date import FolderDate
 from bastion.store.folder.filesystem import Sharing, filesystem_of, is_shared
-from bastion.store.folder.folder_clock import FolderClock
 from bastion.store.folder.folder_identity import FolderIdentity
 from bastion.store.folder.mark import mark_of
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
@@ -113,7 +113,7 @@ class LocalStore:
         self._root = os.fspath(root)
         self._temps = f"{self._root}/.tmp"
         self._clock = clock or SystemClock()
-        self._folder_clock = FolderClock(self._temps, self._clock, is_own=clock is not None)
+        self._date = FolderDate(self._temps, self._clock, is_own=clock is not None)
         self._lock_timeout_s = lock_timeout_s
         self._durable = durable
         # Containers that share the folder may share pids: a token keeps their temps apart.
@@ -233,7 +233,7 @@ class LocalStore:
 
     def date(self) -> float | None:
         """See `Dated`; None for a user who may not write here."""
-        return self._folder_clock.date()
+        return self._date.date()
 
     def _walk(self, path: str, folder: str, prefix: str, start_after: str) -> Iterator[Entry]:
         below: list[tuple[str, str]] = []
@@ -275,7 +275,7 @@ class LocalStore:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(handle, rest) :]
-                stamp_ns = max(self._folder_clock.now_ns(handle), after_ns + 1)
+                stamp_ns = max(self._date.now_ns(handle), after_ns + 1)
                 os.utime(handle, ns=(stamp_ns, stamp_ns))
                 if self._durable:
                     os.fsync(handle)
