@@ -166,7 +166,11 @@ NOT_YET = {
 DESTRUCTIVE = ("cancel", "restore", "release", "down", "agent")
 """Verbs that are never suggested for a misspelled verb."""
 
-OF_ALL_JOBS = {"list": "show", "status": "show", "queue": "show", "ls": "show", "down": "cancel"}
+OF_ALL_JOBS = {
+    **dict.fromkeys(("list", "status", "queue", "ls"), "show"),
+    "history": "events",
+    "down": "cancel",
+}
 """Verbs to which users give a job although they take none, and our verb for one job."""
 
 ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "--yes", "-l", "-u", "-y")

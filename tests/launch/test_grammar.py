@@ -603,6 +603,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "omit it: the list has the jobs of all users"),
         (["quota", "diff", "a", "--detailed-exitcode"], "unknown flag --detailed_exitcode",
          "use --exit_code"),
+        (["history", "extra"], "unknown argument extra", "for one job: bastion events extra"),
         (["status", "extra"], "unknown argument extra", "for one job: bastion show extra"),
         (["machines", "extra"], "unknown argument extra", "bastion machines --help"),
         (["why"], "JOB is missing", "bastion list --all shows the jobs; bastion why --help"),

@@ -381,6 +381,12 @@ def _not_found(
             f"no job {text!r}{where}; a name is not a pattern",
             hint="bastion list -q prints ids, one on each line, for grep and xargs",
         )
+    ids = _ids_of_launch(published, text, project)
+    if len(ids) > 1:
+        return NotFoundError(
+            f"{text!r} is a launch of {len(ids)} jobs, and one job is needed",
+            hint=f"name one of them: {_listed(ids)}",
+        )
     hint = (
         "bastion list shows active jobs, bastion list --all finished ones too, and bastion history"
         " those whose final record was deleted"
@@ -391,6 +397,18 @@ def _not_found(
         if absence := published.status().absence:
             hint += f"; {absence}, and a launch that waits in the inbox is no job yet"
     return NotFoundError(f"no job {text!r}{where}", hint=hint)
+
+
+def _ids_of_launch(published: Published, text: str, project: str) -> Sequence[str]:
+    """Return the ids of the jobs of the launch with the id `text`; empty if there is none."""
+    if not _may_be_recorded(text):
+        return ()
+    from bastion.spec.launch import job_ids
+
+    for place in _places(published, project):
+        if (spec := published.spec(place, text)) is not None:
+            return job_ids(spec.launch, spec.ulid)
+    return ()
 
 
 def _ambiguous(text: str, ids: Sequence[str]) -> SpecError:

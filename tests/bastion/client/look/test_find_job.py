@@ -123,6 +123,10 @@ def test_a_launch_is_all_of_its_jobs() -> None:
     end(store, jobs[1])
     end(store, jobs[2])
     assert [job.code for job in find_all(place, record.id)] == [3, 0, 0]
+    with pytest.raises(NotFoundError) as missing:  # by `why` and `fetch`, which take one job
+        find(place, record.id)
+    assert missing.value.message == "'exp-0000000000' is a launch of 3 jobs, and one job is needed"
+    assert missing.value.hint == f"name one of them: {', '.join(jobs)}"
 
 
 def test_finished_jobs_are_found_in_every_project() -> None:
