@@ -26,6 +26,9 @@ from tests.launch.command_line import Run
 
 VERBS = [verb for family in FAMILIES.values() for verb in family]
 
+PLAIN = str(Path(__file__).with_name("__init__.py"))
+"""A script that submits nothing."""
+
 
 @pytest.mark.parametrize("written", ["0:6006", "6006:0", "65536", "1:2:3", "", "9" * 5000])
 def test_a_port_that_nothing_listens_on_is_refused(written: str) -> None:
@@ -660,8 +663,11 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "--port: '8888:9999' is not a port; must be a number such as 8888", ""),
         (["notebook", "--array=0-2", "--replicas=2", "--shell"],
          "notebook does not take --array, --replicas, --shell: it runs one Jupyter", ""),
-        (["run", "train.py", "8"], "run: train.py is not a job file",
-         "bastion run --code=. -- python3 train.py 8"),
+        (["run", "train.py", "8"], "run: train.py: no such file",
+         "a command follows --: bastion run -- COMMAND"),
+        (["run", PLAIN, "8"], f"run: {PLAIN} is not a job file",
+         f"bastion run --code=. -- python3 {PLAIN} 8"),
+        (["run"], "nothing to run: give a command after --", "bastion run --help"),
         (["launch", "a.yaml", "--force"], "unknown flag --force",
          "omit it: jobs can have the same name; to end one: bastion cancel JOB"),
         (["launch", "--flagfile=/no/such"], "--flagfile: /no/such: No such file or directory",

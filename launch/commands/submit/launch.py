@@ -332,7 +332,9 @@ def _launch_of(session: Session) -> Launch:
             return beside(foreign_launch(session), args)
         return _launch_of_file(args)
     if not args.command:
-        raise UsageError(f"nothing to run: give {_SOURCES}", hint="bastion launch --help")
+        raise UsageError(
+            f"nothing to run: give {_SOURCES}", hint=f"bastion {args.verb_name} --help"
+        )
     from launch.submission.command import checked_command, with_stdin
     from launch.submission.flags import launch_of
 

@@ -72,6 +72,10 @@ def run_script(session: Session, *, given: str) -> int:
 def not_followed(script: str, *arguments: str) -> UsageError:
     """Return the error of `bastion run SCRIPT`: it submits itself, or was meant to be the job."""
     words = shlex.join([script, *arguments])
+    if not Path(script).exists():
+        return UsageError(
+            f"run: {script}: no such file", hint="a command follows --: bastion run -- COMMAND"
+        )
     if submits(Path(script)):
         return UsageError(
             f"run: {script} submits its launches itself", hint=f"bastion launch {words}"
