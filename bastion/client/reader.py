@@ -362,7 +362,8 @@ class Reader(EventReader):
         Return the exact output of a job's processes: `print` it, or iterate over its chunks.
 
         For an array, it is the output of its tasks, one after the other. While a log is followed,
-        failures and refusals of the store only delay it, and are reported.
+        failures of the store only delay it, and are reported. So are refusals, unless the store
+        refuses only this log for a minute.
 
         Args:
             name: The job.
@@ -374,6 +375,7 @@ class Reader(EventReader):
             NotFoundError: There is no such job, attempt, replica or process, or bytes of its log
                 are missing.
             SpecError: The name is ambiguous.
+            StoreRefusedError: The log is followed, and the store refuses it alone.
             StoreError: The bucket is unreachable.
         """
         from bastion.client.follow.log_filter import Wanted
