@@ -48,10 +48,10 @@ class Parser(argparse.ArgumentParser):
         self.typed: Sequence[str] = ()
         """The words to parse."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words, and keep them for error messages."""
         self.typed = args or ()
-        return super().parse_known_args(args, namespace)
+        return super().parse_known_intermixed_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise a `UsageError` with a hint."""
