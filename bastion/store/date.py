@@ -10,6 +10,7 @@ a program whose own clock is off writes the same times, and sees the same ages, 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -23,6 +24,10 @@ _SAME_NS = 1_000_000_000
 Times closer than this are by one clock. The clock of this process is finer: a kernel stamps files
 with the time of its last tick.
 """
+_UNNAMED: int | None = None
+"""Opens a new file without a name, which is no news for those that watch the folder; Linux only."""
+if sys.platform == "linux":
+    _UNNAMED = os.O_TMPFILE
 
 
 @runtime_checkable
@@ -86,8 +91,10 @@ class FolderDate:
         """Return seconds since 1970; None for a user who may not write here."""
         if self._is_own:
             return self._own.wall()
-        try:  # a file without a name is no news for those that watch the folder
-            handle = os.open(self._temps, os.O_TMPFILE | os.O_WRONLY, 0o600)
+        if _UNNAMED is None:
+            return None
+        try:
+            handle = os.open(self._temps, _UNNAMED | os.O_WRONLY, 0o600)
         except OSError:
             return None
         try:
