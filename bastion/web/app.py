@@ -83,7 +83,8 @@ class Shown:
         self.board = self.look.board
         self.uses = bucket.uses.look()
         self.parts = parts
-        self.status: StatusView | None = self.board.status(wall=bucket.now())
+        self.date = bucket.now()
+        self.status: StatusView | None = self.board.status(wall=self.date)
         projects = (project.name for project in self.status.projects) if self.status else ()
         self.palette = Palette(projects)
         self.frame: Frame = frame_of(
@@ -99,7 +100,7 @@ class Shown:
     @property
     def now(self) -> float:
         """When the views were true; otherwise the date of the bucket."""
-        return self.frame.as_of or self.bucket.now()
+        return self.frame.as_of or self.date
 
     def page(self, template: str, **values: Any) -> str:
         """Return the page of `template` in its frame."""
@@ -425,7 +426,7 @@ def _ended(request: Request, shown: Shown) -> str:
     days, period = period_of(query, shown.now)
     known = shown.bucket.record.of(listed_of(period, query))
     page = ended_page(shown.status, known, query, days=days)
-    return shown.page("ended.html", page=page, periods=PERIODS, states=STATES, now=shown.now)
+    return shown.page("ended.html", page=page, periods=PERIODS, states=STATES, now=shown.date)
 
 
 def _failures(request: Request, shown: Shown) -> str:
@@ -433,7 +434,7 @@ def _failures(request: Request, shown: Shown) -> str:
     days, period = period_of(query, shown.now, usual=1)
     known = shown.bucket.record.of(period)
     page = failures_page(shown.status, known, query, days=days)
-    return shown.page("failures.html", page=page, periods=PERIODS, now=shown.now)
+    return shown.page("failures.html", page=page, periods=PERIODS, now=shown.date)
 
 
 def _projects(request: Request, shown: Shown) -> str:

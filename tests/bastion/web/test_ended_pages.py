@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bastion.clock import VirtualClock
 from bastion.history.ask.job_history import Filter, job_history
 from bastion.history.record import Record
 from bastion.records.coding.codec import encode
@@ -49,8 +50,8 @@ def _ended(number: int, ago_s: float, **more: Any) -> Event:
     return Event(n=number, at=at, job=job, project=project, what=outcome, record=record)
 
 
-def _store(*events: Event) -> MemoryStore:
-    store = MemoryStore(lambda: NOW)
+def _store(*events: Event, clock: VirtualClock | None = None) -> MemoryStore:
+    store = MemoryStore(clock.wall if clock else lambda: NOW)
     write_bucket(store, busy_root(machines=2, running=1, queued=2))
     store.create(layout.events(0), b"\n".join(map(encode, events)))
     return store
@@ -184,3 +185,13 @@ def test_projects_and_users_lead_to_their_ended_jobs() -> None:
         of_user = client.get("/users?days=30").text
     assert 'href="/ended?days=30&amp;project=audio"' in of_project
     assert 'href="/ended?days=30&amp;project=vision&amp;user=lin"' in of_user
+
+
+def test_ends_are_as_long_ago_as_they_are_although_the_bastion_is_silent() -> None:
+    """Other ages are those of the last views, and the page says when that was."""
+    clock = VirtualClock(wall=NOW)
+    store = _store(*EVENTS, clock=clock)
+    clock.advance(8 * HOUR)
+    with site(store, clock=clock) as client:
+        page = client.get("/ended?search=mix").text
+    assert ">13h ago</time>" in page
