@@ -52,6 +52,8 @@ _LAUNCH = pattern(r"[\w@+-][\w.@+-]*", re.ASCII)
 """The characters of a launch id that may also be in a key."""
 _NAMES_READ = 50
 """Final records that are read for a name that no id has: about two seconds on a cloud."""
+_NEAR = 10_000
+"""Events whose segments are listed without a search: a few pages of them at most."""
 _MARGIN_S = 60.0
 """
 Events are sealed after they happen; a segment older than a job by this margin has none of its
@@ -322,7 +324,10 @@ class Published(ViewReader):
         root = self._json(layout.ROOT) or {}
         # A range that root still has is read from root: its segment may be missing or damaged.
         held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}
-        listed = ((entry.key, entry.modified_at) for entry in self._every(layout.EVENTS))
+        number = root.get("next_event")
+        after = self._long_before(since, number=number) if isinstance(number, int) else ""
+        found = self._every(layout.EVENTS, after=after)
+        listed = ((entry.key, entry.modified_at) for entry in found)
         last = -1
         for key, modified_at in merge(listed, ((key, inf) for key in sorted(held))):
             if modified_at + _MARGIN_S < since:
@@ -345,8 +350,23 @@ class Published(ViewReader):
                     if isinstance(event, dict):
                         yield event
 
-    def _every(self, prefix: str) -> Iterator[Entry]:
-        after = ""
+    def _long_before(self, since: float, *, number: int) -> str:
+        """
+        Return a key after which all segments are listed that may have events from `since` on.
+
+        It searches below the event `number`. A log of years has hundreds of thousands of segments.
+        """
+        begin, end = 0, number if since > 0 else 0
+        while end - begin > _NEAR:
+            middle = (begin + end) // 2
+            page = self._store.list(layout.EVENTS, start_after=layout.events(middle), limit=1)
+            if page and page[0].modified_at + _MARGIN_S < since:
+                begin = middle
+            else:
+                end = middle
+        return layout.events(begin) if begin else ""
+
+    def _every(self, prefix: str, after: str = "") -> Iterator[Entry]:
         while page := self._store.list(prefix, start_after=after, limit=_PAGE):
             yield from page
             if len(page) < _PAGE:

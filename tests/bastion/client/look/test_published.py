@@ -11,8 +11,10 @@ from bastion.client.look.find_job import find_all
 from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
+from bastion.store import Entry
 from bastion.store.memory import FaultyStore
 from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
+from tests.rigs.wrapped import Wrapped
 
 
 def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:
@@ -156,6 +158,34 @@ def test_segments_older_than_a_job_are_not_read() -> None:
     counting = FaultyStore(store, lambda op, key: None)
     assert list(Published(counting, clock.wall).events(job="a", since=clock.wall())) == []
     assert counting.counts["read"] == 1  # root alone
+
+
+class Listing(Wrapped):
+    """Counts the entries that it lists."""
+
+    entries = 0
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        found = self._store.list(prefix, start_after=start_after, limit=limit)
+        self.entries += len(found)
+        return found
+
+
+def test_old_segments_of_a_long_log_are_not_even_listed() -> None:
+    """The first is found by halves, wherever it is."""
+    store, clock = world()
+    for n in range(300):
+        clock.advance(3600)
+        line = {"n": n * 1000, "job": "x", "at": clock.wall()}
+        put(store, layout.events(n * 1000), json.dumps(line).encode())
+    put(store, layout.ROOT, json.dumps({"next_event": 300_000}).encode())
+    every = list(Published(store, clock.wall).events())
+    for first in (0, 1, 150, 290, 299):
+        listing = Listing(store)
+        found = list(Published(listing, clock.wall).events(since=every[first].at))
+        assert found == every[first:]
+        assert listing.entries <= 300 - first + 25
 
 
 def test_projects_are_found_one_list_each() -> None:
