@@ -25,7 +25,6 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from bastion.clock import SystemClock
 from bastion.errors import (
     ConflictError,
     NotFoundError,
@@ -33,26 +32,15 @@ from bastion.errors import (
     StoreError,
     StoreRefusedError,
 )
-from bastion.store.date import AnswerDate
+from bastion.store.exchange import ANSWER_BYTES, Answer, Exchange
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.network_fault import fault_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
-from bastion.value import value
 
 if TYPE_CHECKING:
-    import urllib3
     from google.auth.credentials import Credentials
 
 ENDPOINT = "https://storage.googleapis.com"
-
-_CLOCK = SystemClock()
-"""The clock for deadlines of real connections; no simulation has one."""
-_CONNECT_S = 5.0
-_SILENCE_S = 20.0
-"""Longest silence within an answer: far above what Google needs for one, and below any lease."""
-
-_CONNECTIONS = 32
-"""Connections kept open: as many as the lanes of one bastion use together."""
 
 _PAUSE_AFTER_429_S = 1.1
 """Google accepts one write per second per object. Source: Cloud Storage, "Quotas and limits"."""
@@ -69,26 +57,7 @@ _TOKENS = "https://oauth2.googleapis.com"
 _PAGE = 1000
 """Maximum entries in one answer to a list. Source: storage.v1.json, objects.list."""
 
-_CHUNK_BYTES = 1 << 20
-"""Bytes received between two checks of the deadline and the limit."""
-
-_ANSWER_BYTES = 16 << 20
-"""Longest answer that is not an object: a page of 1,000 entries is below 3 MB."""
-
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
-
-
-@value
-class _Answer:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def text(self) -> str:
-        """Return the error message of the answer; Google sends JSON, except for downloads."""
-        with suppress(ValueError, KeyError, TypeError):
-            return str(json.loads(self.body)["error"]["message"])
-        return self.body[:300].decode(errors="replace").strip()
 
 
 class GcsStore:
@@ -112,24 +81,12 @@ class GcsStore:
         endpoint: str = ENDPOINT,
         deadline_s: float = 60.0,
     ) -> None:
-        import urllib3
-
-        from bastion.store.roads import Roads
-
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._credentials = credentials
         self._endpoint = endpoint
-        self._deadline_s = deadline_s
         self._refreshing = threading.Lock()
-        self._date = AnswerDate()
-        self._http = Roads(
-            maxsize=_CONNECTIONS,
-            retries=False,
-            timeout=urllib3.Timeout(
-                connect=min(_CONNECT_S, deadline_s), read=min(_SILENCE_S, deadline_s)
-            ),
-        )
+        self._exchange = Exchange(f"gs://{bucket}", endpoint, deadline_s)
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -210,7 +167,7 @@ class GcsStore:
 
     def date(self) -> float | None:
         """See `Dated`."""
-        return self._date.now()
+        return self._exchange.date()
 
     def _insert(self, key: str, data: bytes, generation: str, lost: str) -> Written:
         query = {
@@ -279,8 +236,8 @@ class GcsStore:
         query: Mapping[str, str],
         body: bytes | None = None,
         *,
-        limit_bytes: int = _ANSWER_BYTES,
-    ) -> _Answer:
+        limit_bytes: int = ANSWER_BYTES,
+    ) -> Answer:
         """
         Send one request once. Return any complete answer; StoreError if there is none.
 
@@ -292,45 +249,12 @@ class GcsStore:
         headers = {"Accept-Encoding": "gzip"} if "alt" in query else {}
         headers |= {} if body is None else {"Content-Type": "application/octet-stream"}
         self._authorize(method, url, headers)
-        answer = self._sent(method, url, body, headers, limit_bytes)
+        answer = self._exchange.send(method, url, headers, body, limit_bytes=limit_bytes)
         if answer.status == 401 and self._credentials is not None:
             # Certainly not executed: Google may expire a token long before it expires here.
             self._refresh(headers)
-            answer = self._sent(method, url, body, headers, limit_bytes)
+            answer = self._exchange.send(method, url, headers, body, limit_bytes=limit_bytes)
         return answer
-
-    def _sent(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        limit_bytes: int,
-    ) -> _Answer:
-        import urllib3
-
-        deadline = _CLOCK.monotonic() + self._deadline_s
-        try:
-            response = self._http.request(
-                method, url, body=body, headers=headers, redirect=False, preload_content=False
-            )
-            self._date.hear(response.headers.get("date"))
-            try:
-                received = _received(response, deadline, limit_bytes)
-            except BaseException:
-                response.close()
-                raise
-            if len(received) > limit_bytes:
-                response.close()
-            response.release_conn()
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            fault = fault_of(error, self._endpoint)
-            raise StoreError(
-                f"gs://{self._bucket} did not answer: {fault.what}", hint=fault.hint
-            ) from error
-        if response.status == 200 and not _tells_its_end(response.headers):
-            raise StoreError(f"gs://{self._bucket} sent an incomplete answer")
-        return _Answer(status=response.status, headers=response.headers, body=received)
 
     @contextmanager
     def _understood(self) -> Iterator[None]:
@@ -370,7 +294,7 @@ class GcsStore:
         import google.auth.transport.urllib3
 
         try:
-            yield google.auth.transport.urllib3.Request(self._http)
+            yield google.auth.transport.urllib3.Request(self._exchange.roads)
         except google.auth.exceptions.GoogleAuthError as error:
             is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
             if is_outage or type(self._credentials).__module__.startswith(_OF_A_VM):
@@ -394,9 +318,9 @@ class GcsStore:
         email = getattr(self._credentials, "service_account_email", None)
         return str(email or getattr(self._credentials, "account", "") or "this user")
 
-    def _failure(self, answer: _Answer, key: str, done: str) -> StoreError:
+    def _failure(self, answer: Answer, key: str, done: str) -> StoreError:
         place = f"{key!r} in gs://{self._bucket}/{self._prefix}"
-        said = f"{place} was not {done}: {answer.status} {answer.text()}"
+        said = f"{place} was not {done}: {answer.status} {_text(answer)}"
         match answer.status:
             case 404 if _is_bucket_missing(answer):
                 return StoreRefusedError(
@@ -406,13 +330,13 @@ class GcsStore:
                 )
             case 401:
                 return StoreRefusedError(
-                    f"gs://{self._bucket} does not know {self._identity()}: {answer.text()}",
+                    f"gs://{self._bucket} does not know {self._identity()}: {_text(answer)}",
                     hint="run: gcloud auth application-default login",
                 )
             case 403 if not _is_pacing(answer):
                 return StoreRefusedError(
                     f"gs://{self._bucket} refuses {self._identity()}: {key!r} was not {done}:"
-                    f" {answer.text()}",
+                    f" {_text(answer)}",
                     hint="an admin grants the required roles: bastion setup gcs",
                 )
             case 403 | 429:
@@ -423,45 +347,30 @@ class GcsStore:
                 return StoreError(said, retry_after_s=_asked_s(answer))
 
 
-def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: int) -> bytes:
-    """Return the body, up to just above the limit; a slow one is cut off at the deadline."""
-    chunks = []
-    left = limit_bytes
-    while left >= 0 and (chunk := response.read1(_CHUNK_BYTES, decode_content=False)):
-        chunks.append(chunk)
-        left -= len(chunk)
-        if _CLOCK.monotonic() > deadline:
-            raise TimeoutError("still sending when the time was up")
-    return b"".join(chunks)
+def _text(answer: Answer) -> str:
+    """Return the error message of the answer; Google sends JSON, except for downloads."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(answer.body)["error"]["message"])
+    return answer.body[:300].decode(errors="replace").strip()
 
 
-def _tells_its_end(headers: Mapping[str, str]) -> bool:
-    """
-    Whether these are the headers of a complete answer.
-
-    If a connection breaks within the headers, they look complete and the body looks empty. An
-    answer without a length is therefore refused.
-    """
-    return "content-length" in headers or "transfer-encoding" in headers
-
-
-def _is_absence(answer: _Answer) -> bool:
+def _is_absence(answer: Answer) -> bool:
     """Whether a 404 is about the object, and not about the bucket or from a proxy."""
-    return answer.text().startswith("No such object")
+    return _text(answer).startswith("No such object")
 
 
-def _is_bucket_missing(answer: _Answer) -> bool:
+def _is_bucket_missing(answer: Answer) -> bool:
     """Whether a 404 is about the bucket, which only its text shows."""
-    return answer.text().startswith("The specified bucket")
+    return _text(answer).startswith("The specified bucket")
 
 
-def _is_pacing(answer: _Answer) -> bool:
+def _is_pacing(answer: Answer) -> bool:
     """Whether a 403 is a rate limit; for a download, only its text shows that."""
     body = answer.body.lower()
     return any(each in body for each in (b"ratelimitexceeded", b"rate limit", b"quotaexceeded"))
 
 
-def _asked_s(answer: _Answer) -> float:
+def _asked_s(answer: Answer) -> float:
     asked = answer.headers.get("retry-after", "")
     return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else 0.0
 
