@@ -22,6 +22,7 @@ from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
 from bastion.store.s3 import S3Store
 from tests.rigs.limits import PATIENCE_S
+from tests.servers.azurite import azure_store, azurite_server, make_container, needs_azurite
 from tests.servers.ceph import ceph_server, needs_ceph
 from tests.servers.gcs import GcsServer
 from tests.servers.localstack import localstack_server
@@ -42,6 +43,8 @@ class Place:
     """Whether it refuses a key that is both an object and a folder."""
     is_doubtful: bool = False
     """Whether a swap that is concurrent with another call may get 500."""
+    refuses: frozenset[str] = frozenset()
+    """Keys that this store cannot keep."""
     fill: Callable[[Sequence[str]], None]
     """Creates empty objects in the fast way."""
 
@@ -164,6 +167,26 @@ def ceph_shop() -> Iterator[Callable[[Path], Place]]:
         yield _s3_place("ceph", url, has_bare_etags=True)
 
 
+@contextmanager
+def azure_shop() -> Iterator[Callable[[Path], Place]]:
+    """Provide Azure Blob Storage, as Azurite imitates it."""
+    with TemporaryDirectory() as folder, azurite_server(Path(folder)) as url:
+        make_container(url, "bucket")
+
+        def place(folder: Path) -> Place:
+            store = azure_store(url, "bucket", f"some/{folder.name}")
+            return Place(
+                name="azure",
+                store=store,
+                processes=False,
+                is_folder=False,
+                refuses=frozenset({"..."}),
+                fill=_create_all(store),
+            )
+
+        yield place
+
+
 def _s3_place(
     name: str,
     url: str,
@@ -191,9 +214,10 @@ SHOPS = {
     "local": local_shop,
     "gcs": gcs_shop,
     "s3": s3_shop,
+    "azure": azure_shop,
     "localstack": localstack_shop,
     "ceph": ceph_shop,
 }
 """Each starts what its places share, and then makes a place from a folder."""
-PROVEN = {"localstack": [pytest.mark.prove], "ceph": needs_ceph}
+PROVEN = {"localstack": [pytest.mark.prove], "ceph": needs_ceph, "azure": needs_azurite}
 """The adapters that start slowly, and the marks of their tests."""
