@@ -180,7 +180,7 @@ def azure_shop() -> Iterator[Callable[[Path], Place]]:
                 store=store,
                 processes=False,
                 is_folder=False,
-                refuses=frozenset({"..."}),
+                refuses=frozenset({"...", "back\\slash"}),
                 fill=_create_all(store),
             )
 

@@ -38,7 +38,7 @@ from bastion.store.azure.answers import (
     version_of,
 )
 from bastion.store.azure.caller import Caller
-from bastion.store.azure.names import NAME_CHARS, has_name, key_of, name_of
+from bastion.store.azure.names import key_of, misfit, name_of
 from bastion.store.exchange import ANSWER_BYTES, Answer, Exchange
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
@@ -192,7 +192,7 @@ class AzureStore:
     def _entry(self, blob: Blob) -> Entry | None:
         """Return a listed object; None for a blob whose name is not that of a key."""
         key = (key_of(blob.name) or "")[len(self._prefix) :]
-        if not is_key(key) or not has_name(key):
+        if not is_key(key) or misfit(key, self._prefix):
             return None
         return Entry(key=key, version=blob.version, size=blob.size, modified_at=blob.modified_at)
 
@@ -208,8 +208,7 @@ class AzureStore:
 
     def _blob(self, key: str) -> str:
         name = name_of(self._prefix + checked(key))
-        if not has_name(key) or len(name) > NAME_CHARS:
-            why = "is too long" if has_name(key) else "has a part that ends in a dot"
+        if why := misfit(key, self._prefix):
             raise StoreRefusedError(
                 f"{self._place} cannot hold {key!r}: the name {why}", hint="choose another name"
             )

@@ -5,7 +5,8 @@ Azure does not document how it sorts other characters, and its emulator sorts th
 units. So each byte of a key's UTF-8 that is not ASCII becomes `~` and two digits, and so does `~`
 itself, the last printable character. The names are then in the order of the keys.
 
-Azure may change a name with a part that ends in a dot, so such keys have no name.
+Azure may change a name with a backslash, or with a part that ends in a dot, so such keys have no
+name.
 
 Source: "Naming and referencing containers, blobs, and metadata".
 """
@@ -49,6 +50,12 @@ def key_of(name: str) -> str | None:
     return key if name_of(key) == name else None
 
 
-def has_name(key: str) -> bool:
-    """Whether Azure keeps the name for `key` as it is."""
-    return "./" not in key and not key.endswith(".")
+def misfit(key: str, prefix: str) -> str:
+    """Return why there is no name for a key below `prefix`; empty if there is one."""
+    if "\\" in key:
+        return "has a backslash"
+    if "./" in key or key.endswith("."):
+        return "has a part that ends in a dot"
+    if len(name_of(prefix + key)) > NAME_CHARS:
+        return "is too long"
+    return ""
