@@ -13,16 +13,25 @@ from bastion.errors import SpecError, StoreRefusedError
 from bastion.store.keys import PREFIX_BYTES, is_key
 from bastion.store.port import ObjectStore
 from bastion.store.reach import gcs_emulator
+from quota.pattern import pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from urllib.parse import SplitResult
 
     from bastion.store.folder.watch import Watch
 
-_KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
+_KNOWN = (
+    "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=...,"
+    " az://account/container/prefix, memory:"
+)
 
-_EXTRAS = {"gs": "gcp", "s3": "aws"}
+_EXTRAS = {"gs": "gcp", "s3": "aws", "az": "azure"}
 """What must be installed with Bastion for a cloud's buckets."""
+
+_ACCOUNT = pattern(r"[a-z0-9]{3,24}")
+_CONTAINER = pattern(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*")
+"""Source: Azure, "Naming rules and restrictions for Azure resources" (Microsoft.Storage)."""
 
 
 def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
@@ -91,6 +100,8 @@ def checked(url: str) -> SplitResult:
         case "s3":
             _check_s3_settings(url, parts)
             _check_bucket(url, parts)
+        case "az":
+            _check_azure(url, parts)
         case _:
             from pathlib import Path
 
@@ -119,6 +130,29 @@ def _check_s3_settings(url: str, parts: SplitResult) -> None:
         )
     if settings.get("etags", "bare") != "bare":
         raise SpecError(f"store {url!r}: etags={settings['etags']!r}, must be bare or left out")
+    _check_endpoint(url, settings)
+
+
+def _check_azure(url: str, parts: SplitResult) -> None:
+    settings, (container, _) = _settings(parts), azure_container(parts)
+    if unknown := settings.keys() - {"endpoint_url"}:
+        raise SpecError(f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url")
+    _check_endpoint(url, settings)
+    if not _ACCOUNT.fullmatch(parts.netloc) or not _CONTAINER.fullmatch(container):
+        raise SpecError(
+            f"store {url!r}: must be az://ACCOUNT/CONTAINER/FOLDER, with the names of a storage"
+            " account and of a container in it"
+        )
+    _check_bucket(url, parts)
+
+
+def azure_container(parts: SplitResult) -> tuple[str, str]:
+    """Return the container of an `az://` URL, and the folder in it; empty for all of it."""
+    container, _, folder = _prefix(parts).partition("/")
+    return container, folder
+
+
+def _check_endpoint(url: str, settings: Mapping[str, str]) -> None:
     endpoint_url = settings.get("endpoint_url", "")
     if endpoint_url and not endpoint_url.startswith(("http://", "https://")):
         raise SpecError(f"store {url!r}: endpoint_url must begin with http:// or https://")
@@ -142,6 +176,8 @@ def _open(parts: SplitResult, *, makes_root: bool) -> ObjectStore:
             return _open_gcs(parts)
         case "s3":
             return _open_s3(parts)
+        case "az":
+            return _open_azure(parts)
         case _:
             from bastion.store.memory import MemoryStore
 
@@ -206,6 +242,20 @@ def _open_s3(parts: SplitResult) -> ObjectStore:
         endpoint_url=settings.get("endpoint_url", ""),
         region_name=settings.get("region_name", ""),
         has_bare_etags="etags" in settings,
+    )
+
+
+def _open_azure(parts: SplitResult) -> ObjectStore:
+    from bastion.store.azure.blobs import AzureStore
+    from bastion.store.azure.caller import default_caller
+
+    container, folder = azure_container(parts)
+    return AzureStore(
+        parts.netloc,
+        container,
+        folder,
+        caller=default_caller(parts.netloc),
+        endpoint_url=_settings(parts).get("endpoint_url", ""),
     )
 
 

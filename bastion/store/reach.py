@@ -39,6 +39,8 @@ def reach_of(url: str) -> Reach:
             endpoint = gcs_emulator()
         case "s3":
             endpoint = parse_qs(parts.query).get("endpoint_url", [""])[0] or _s3_endpoint()
+        case "az":
+            endpoint = parse_qs(parts.query).get("endpoint_url", [""])[0]
         case _:
             endpoint = ""
     return Reach.LOOPBACK if _is_loopback(endpoint) else Reach.CLOUD

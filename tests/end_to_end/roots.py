@@ -21,6 +21,7 @@ from bastion.store import ObjectStore
 from bastion.store.folder.local import LocalStore
 from bastion.store.gcs import GcsStore
 from bastion.store.open import open_store
+from tests.servers.azurite import ACCOUNT, KEY, azure_store, azurite_server, make_container
 from tests.servers.ceph import ceph_server
 from tests.servers.gcs import GcsServer
 from tests.servers.localstack import localstack_server
@@ -110,6 +111,18 @@ def ceph_root(folder: Path) -> Iterator[Place]:
         yield _on_s3(folder, url, "&etags=bare")
 
 
+@contextmanager
+def azure_root(folder: Path) -> Iterator[Place]:
+    """Provide Azure Blob Storage, as Azurite imitates it."""
+    with azurite_server(folder) as endpoint:
+        make_container(endpoint, "bucket")
+        yield Place(
+            url=f"az://{ACCOUNT}/bucket/{folder.name}?endpoint_url={endpoint}",
+            env={"AZURE_STORAGE_KEY": KEY},
+            store=azure_store(endpoint, "bucket", folder.name),
+        )
+
+
 def _on_s3(folder: Path, server: str, settings: str = "") -> Place:
     url = f"s3://bucket/{folder.name}?endpoint_url={server}{settings}"
     return Place(url=url, env=KEYS, store=open_store(url))
@@ -121,5 +134,6 @@ ROOTS: Mapping[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "s3": s3_root,
     "localstack": localstack_root,
     "ceph": ceph_root,
+    "az": azure_root,
 }
 """Roots by name; each needs a folder with a unique name."""

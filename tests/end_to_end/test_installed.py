@@ -15,6 +15,7 @@ from bastion.records.keys import layout
 from tests.end_to_end.installed import QUOTA, Installed, build_wheel
 from tests.end_to_end.programs import until
 from tests.end_to_end.roots import ROOTS
+from tests.servers.azurite import needs_azurite
 from tests.servers.ceph import needs_ceph
 
 pytestmark = pytest.mark.end_to_end
@@ -42,6 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 PROVEN = (
     *(pytest.param(name, marks=pytest.mark.prove) for name in ("file", "s3", "localstack")),
     pytest.param("ceph", marks=needs_ceph),
+    pytest.param("az", marks=[pytest.mark.prove, *needs_azurite]),
 )
 
 

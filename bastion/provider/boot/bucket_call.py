@@ -38,18 +38,15 @@ def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
         # As the folder store does: next to its object, the temporary file would be listed.
         keep(path, data.decode(), "%s/.tmp/%s.boot.tmp" % (folder, os.urandom(8).hex()))
         return b""
-    if parts.scheme == "gs":
-        request = of_gcs(parts.netloc, name, method)
-    else:
-        request = of_s3(parts, name, method, data)
+    request = REQUESTS[parts.scheme](parts, name, method, data)
     request.data = data
     with urlopen(request, timeout=60) as answer:
         return bytes(answer.read())
 
 
-def of_gcs(bucket: str, name: str, method: str) -> Request:
+def of_gcs(parts: SplitResult, name: str, method: str, _data: bytes | None) -> Request:
     """Return a request to Google, as the identity of this machine."""
-    server = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    server, bucket = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"), parts.netloc
     headers = {}
     if not server:
         server = "https://storage.googleapis.com"
@@ -125,6 +122,12 @@ def of_instance(_region: str) -> Sequence[str]:
     given = json.loads(ask(role + ask(role).split()[0]))
     return [given[name] for name in ("AccessKeyId", "SecretAccessKey", "Token")]
 
+
+REQUESTS: dict[str, Callable[[SplitResult, str, str, bytes | None], Request]] = {
+    "gs": of_gcs,
+    "s3": of_s3,
+}
+"""By the kind of a bucket, how to make a request: the part for Azure adds its own."""
 
 ROLES: list[Callable[[str], Sequence[str]]] = [of_instance]
 """The last one provides credentials, given a region: the part for pods adds its own."""

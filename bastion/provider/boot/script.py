@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from bastion.machine import Pool
 from bastion.provider.boot.bare_program import bootstrap
@@ -110,7 +110,7 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "HALTS": shlex.quote(_HALTS.get(_CLOUDS.get(pool.provider, ""), "")),
         "STAYS": "yes" if boot.stays else "",
         "SAID": json.dumps(said, separators=(",", ":")),  # one line: it ends no here-document
-        "BOOTSTRAP": bootstrap(*(("pod_role",) if pool.provider == "kubernetes" else ())),
+        "BOOTSTRAP": bootstrap(*_parts(pool, boot)),
     }
     # In a single pass: an inserted text may itself look like a placeholder.
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _SCRIPT)
@@ -131,6 +131,14 @@ def cloud_init(script: str) -> str:
     )
     head = f'Content-Type: multipart/mixed; boundary="{border}"\nMIME-Version: 1.0\n\n'
     return f"{head}{made}--{border}--\n"
+
+
+def _parts(pool: Pool, boot: Boot) -> Iterator[str]:
+    """Yield the parts of the program that only some machines need."""
+    if pool.provider == "kubernetes":
+        yield "pod_role"
+    if boot.root_url.startswith("az:"):
+        yield "azure_call"
 
 
 def _arguments(pool: Pool, boot: Boot) -> list[str]:

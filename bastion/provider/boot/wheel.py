@@ -24,7 +24,7 @@ from bastion.value import value
 
 DISTRIBUTION = "bastion-orchestrator"
 PACKAGES = ("bastion", "bundler", "quota", "launch")
-EXTRAS = {"file": "", "gs": "gcp", "s3": "aws"}
+EXTRAS = {"file": "", "gs": "gcp", "s3": "aws", "az": "azure"}
 """What an agent needs in addition, by the scheme of its bucket: an extra of this distribution."""
 
 TPU_EXTRA = "tpu"
@@ -35,6 +35,7 @@ BASTION_EXTRAS: dict[str, tuple[str, ...]] = {
     "file": _RECORD,
     "gs": ("gcp", "gce", *_RECORD),
     "s3": ("aws", *_RECORD),
+    "az": ("azure", *_RECORD),
 }
 """
 What a bastion needs in addition: for its bucket, for creating machines in the same cloud, for

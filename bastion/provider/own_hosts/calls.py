@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from bastion.errors import ProviderUnavailableError
 from bastion.lane import ThreadLane
+from bastion.provider.boot.wheel import EXTRAS
 from bastion.provider.own_hosts.host_key import key_problem
 
 _CONNECT_S = 10
@@ -268,7 +269,7 @@ def _answer(host: str, ssh: Sequence[str], code: int, out: bytes, error: bytes) 
 
 def _wanted(root_url: str) -> tuple[str, ...]:
     """Return what an agent needs besides Python, as pip requirements, for a bucket of that kind."""
-    extra = {"gs": "gcp", "s3": "aws"}.get(root_url.partition("://")[0], "")
+    extra = EXTRAS.get(root_url.partition("://")[0], "")
     found = []
     for line in requires("bastion-orchestrator") or ():
         name, _, marker = line.partition(";")

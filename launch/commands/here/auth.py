@@ -14,6 +14,7 @@ from launch.screen.notes import note
 from launch.session import Session
 
 _GOOGLE_REGISTRIES = (".pkg.dev", "gcr.io")
+_AZURE_REGISTRY = ".azurecr.io"
 
 
 def register(verbs: Verbs) -> None:
@@ -21,8 +22,8 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "auth",
         auth,
-        text="Uses gcloud or the AWS CLI, whose credentials all other verbs use. Also configures"
-        " Docker if the profile's image_repo is a Google registry.",
+        text="Uses gcloud, aws or az, whose credentials all other verbs use. Also configures"
+        " Docker if the profile's image_repo is a registry of Google or Azure.",
         example="bastion auth",
     )
     switch(parser, "--print", "print the commands instead of running them")
@@ -51,15 +52,22 @@ def logins(root: str, image_repo: str) -> list[tuple[str, ...]]:
     """
     from bastion.store.open import checked
 
+    asked: list[tuple[str, ...]]
     registry = image_repo.partition("/")[0]
     match checked(root).scheme:
         case "gs":
-            asked: list[tuple[str, ...]] = [("gcloud", "auth", "login", "--update-adc")]
+            asked = [("gcloud", "auth", "login", "--update-adc")]
             if registry.endswith(_GOOGLE_REGISTRIES):
                 asked.append(("gcloud", "auth", "configure-docker", registry, "--quiet"))
             return asked
         case "s3":
             return [("aws", "sso", "login")]
+        case "az":
+            asked = [("az", "login")]
+            if registry.endswith(_AZURE_REGISTRY):
+                name = registry.removesuffix(_AZURE_REGISTRY)
+                asked.append(("az", "acr", "login", f"--name={name}"))
+            return asked
         case _:
             return []
 
