@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import json
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -73,3 +79,39 @@ def azure_store(endpoint_url: str, container: str, prefix: str = "") -> AzureSto
     """Return a store with all rights."""
     key = SharedKey(ACCOUNT, KEY)
     return AzureStore(ACCOUNT, container, prefix, caller=key, endpoint_url=endpoint_url)
+
+
+def shared_access(rights: str, *, until: str = "2099-01-01") -> str:
+    """
+    Return a shared access signature for the account, with `rights` such as `rl`.
+
+    Source: Azure Storage REST API, "Create an account SAS".
+    """
+    version, services, types = "2021-12-02", "b", "co"
+    fields = (ACCOUNT, rights, services, types, "", until, "", "", version, "", "")
+    mac = hmac.new(base64.b64decode(KEY), "\n".join(fields).encode(), hashlib.sha256).digest()
+    return urlencode(
+        {
+            "sv": version,
+            "ss": services,
+            "srt": types,
+            "sp": rights,
+            "se": until,
+            "sig": base64.b64encode(mac).decode(),
+        }
+    )
+
+
+def access_token(*, lasts_s: int = 3600) -> str:
+    """Return a token as Microsoft Entra makes it; the emulator does not check who signed it."""
+    now = int(time.time())
+    claims = {
+        "aud": "https://storage.azure.com",
+        "iss": "https://sts.windows.net/ab1f708d-50f6-404c-a006-d71b2ac7a606/",
+        "iat": now - 60,
+        "nbf": now - 60,
+        "exp": now + lasts_s,
+    }
+    parts = [json.dumps(each).encode() for each in ({"alg": "RS256", "typ": "JWT"}, claims)]
+    parts.append(b"signature")
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)

@@ -1,4 +1,4 @@
-"""A server that gives one fixed answer to every request."""
+"""A server whose answers are fixed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.rigs.limits import on_thread
 
 @contextmanager
 def canned(
-    answer: bytes,
+    answer: bytes | Callable[[bytes], bytes],
     *,
     drip: bytes = b"",
     heard: list[bytes] | None = None,
@@ -23,7 +23,7 @@ def canned(
     Run a server that answers each connection once with `answer`, and give its URL.
 
     Args:
-        answer: The entire answer, including the status line.
+        answer: The entire answer, including the status line; or the one to a request.
         drip: Bytes to send every 20 ms after the answer, without end.
         heard: Collects the requests.
         on_drip: Called after each drip.
@@ -41,7 +41,7 @@ def canned(
                     asked = _request(client)
                     if heard is not None:
                         heard.append(asked)
-                    client.sendall(answer)
+                    client.sendall(answer if isinstance(answer, bytes) else answer(asked))
                     while drip and not ended.wait(0.02):
                         client.sendall(drip)
                         on_drip()

@@ -57,6 +57,7 @@ _TAKEN = "BlobAlreadyExists"
 _NEVER = frozenset(
     {"BlobImmutableDueToPolicy", "LeaseIdMissing", "LeaseIdMismatchWithBlobOperation"}
 )
+_UNKNOWN = frozenset({"AuthenticationFailed", "InvalidAuthenticationInfo"})
 _BUSY = frozenset({"ServerBusy", "TooManyRequests"})
 
 
@@ -257,7 +258,7 @@ class AzureStore:
             )
         if code == "AuthenticationFailed" and "date" in detail_of(answer).lower():
             return StoreError(said, hint="set this machine's clock: it is minutes off")
-        if answer.status == 401 or code == "AuthenticationFailed":
+        if answer.status == 401 or code in _UNKNOWN:
             return StoreRefusedError(
                 f"{self._place} does not know {who}: {words}",
                 hint="run: az login; or check the AZURE_STORAGE_ variables",

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from bastion.errors import SpecError, StoreRefusedError
+from bastion.errors import SpecError, StoreError, StoreRefusedError
 from bastion.store import open_store
+from bastion.store.azure.blobs import AzureStore
 from bastion.store.folder.local import LocalStore
 from bastion.store.gcs import GcsStore
 from bastion.store.memory import MemoryStore
 from bastion.store.open import address_of, checked
 from bastion.store.s3 import S3Store
+from tests.servers.canned import canned
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import credentials, make_bucket, moto_server
 
@@ -60,6 +62,18 @@ def test_a_bucket_of_amazon() -> None:
         assert [entry.key for entry in whole.list("")] == ["root/a"]
 
 
+def test_a_container_of_azure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`az://` is a storage account, a container in it, and a folder in that."""
+    heard: list[bytes] = []
+    monkeypatch.setenv("AZURE_STORAGE_KEY", "a2V5")
+    with canned(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n", heard=heard) as endpoint:
+        store = open_store(f"az://lab/box/some/root/?endpoint_url={endpoint}/lab")
+        assert isinstance(store, AzureStore)
+        with pytest.raises(StoreError):
+            store.read("a")
+    assert heard[0].startswith(b"GET /lab/box/some/root/a HTTP/1.1\r\n")
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -76,6 +90,12 @@ def test_a_bucket_of_amazon() -> None:
         ("gs://b/" + "/".join(["p" * 60] * 3), "at most 123 bytes"),
         ("s3://b?endpoint_url=minio:9000", "endpoint_url must begin with http"),
         ("s3://b?color=red", "unknown setting 'color'"),
+        ("az://lab", "must be az://ACCOUNT/CONTAINER/FOLDER"),
+        ("az://lab.x/box/root", "must be az://ACCOUNT/CONTAINER/FOLDER"),
+        ("az://lab/Box", "must be az://ACCOUNT/CONTAINER/FOLDER"),
+        ("az://lab/box//x", "plain folder"),
+        ("az://lab/box?region_name=x", "unknown setting 'region_name'"),
+        ("az://lab/box?endpoint_url=lab", "endpoint_url must begin with http"),
     ],
 )
 def test_what_is_no_store_is_told(url: str, said: str) -> None:
@@ -103,10 +123,11 @@ def test_a_bare_path_is_helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_no_process_loads_a_cloud_that_it_does_not_use() -> None:
     """Opening a folder imports no cloud library, and a Google bucket none of Amazon's."""
     script = (
-        "import sys, bastion.store.gcs, bastion.store.s3\n"
+        "import sys, bastion.store.gcs, bastion.store.s3, bastion.store.azure.blobs\n"
         "from bastion.store import open_store\n"
         "open_store('file:///tmp/no-such-folder')\n"
-        "print([m for m in ('boto3', 'google.auth', 'urllib3', 'requests') if m in sys.modules])"
+        "libraries = ('boto3', 'google.auth', 'azure', 'urllib3', 'requests')\n"
+        "print([name for name in libraries if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
@@ -114,7 +135,11 @@ def test_no_process_loads_a_cloud_that_it_does_not_use() -> None:
 
 @pytest.mark.parametrize(
     ("url", "module", "extra"),
-    [("gs://b/x", "google", "gcp"), ("s3://b/x", "botocore", "aws")],
+    [
+        ("gs://b/x", "google", "gcp"),
+        ("s3://b/x", "botocore", "aws"),
+        ("az://lab/box/x", "azure", "azure"),
+    ],
 )
 def test_a_cloud_whose_library_is_not_installed_is_told_with_what_to_install(
     url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch

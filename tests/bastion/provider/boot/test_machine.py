@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+import bastion.provider.boot.azure_call  # noqa: F401 - adds the requests of Azure
 from bastion.agent.decommission import end_home
 from bastion.clock import SystemClock
 from bastion.machine import Batch, Build, Pool, Upgrade
@@ -26,6 +28,13 @@ from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, BootFailed, Fact, Heartbeat, Hello
 from bastion.store import ObjectStore, open_store
 from quota.amounts import Amounts
+from tests.servers.azurite import (
+    ACCOUNT,
+    azurite_server,
+    make_container,
+    needs_azurite,
+    shared_access,
+)
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import KEYS, credentials, make_bucket, moto_server
 
@@ -165,6 +174,12 @@ def clouds(kind: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         with GcsServer("bucket") as server:
             yield "gs://bucket/team a/bastion", {"STORAGE_EMULATOR_HOST": server.url}
         return
+    if kind == "az":
+        with TemporaryDirectory() as folder, azurite_server(Path(folder)) as url:
+            make_container(url, "box")
+            variables = {"AZURE_STORAGE_SAS_TOKEN": shared_access("rwdlac")}
+            yield f"az://{ACCOUNT}/box/team~ä/bastion?endpoint_url={url}", variables
+        return
     with moto_server() as url, credentials():
         make_bucket("bucket")
         variables = {"AWS_ENDPOINT_URL": url, "AWS_DEFAULT_REGION": "eu-west-1", **KEYS}
@@ -202,7 +217,7 @@ def test_what_is_being_written_is_no_object(tmp_path: Path) -> None:
     assert found is not None and found.data == b"said"
 
 
-@pytest.mark.parametrize("kind", ["gs", "s3"])
+@pytest.mark.parametrize("kind", ["gs", "s3", pytest.param("az", marks=needs_azurite)])
 def test_objects_travel_without_a_library(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bootstrap reads what a store wrote, and a store what the bootstrap wrote."""
     with clouds(kind) as (root, variables):
@@ -216,5 +231,5 @@ def test_objects_travel_without_a_library(kind: str, monkeypatch: pytest.MonkeyP
         send(root, "PUT", key, b"said")
         found = store.read(key)
         assert found is not None and found.data == b"said"
-        with pytest.raises(OSError, match="412"):
+        with pytest.raises(OSError, match="409" if kind == "az" else "412"):
             send(root, "PUT", key, b"again")

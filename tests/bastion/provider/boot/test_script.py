@@ -49,6 +49,13 @@ def test_a_pod_knows_the_role_of_its_service_account() -> None:
         assert ("AssumeRoleWithWebIdentity" in script) is is_in
 
 
+def test_only_a_root_in_azure_needs_its_part() -> None:
+    """Other machines have less room for a script."""
+    for root_url, is_in in (("az://lab/box/root", True), ("s3://bucket/root", False)):
+        script = startup_script(POOL, replace(BOOT, root_url=root_url), machine="printf %s gpu-1-0")
+        assert ("x-ms-blob-type" in script) is is_in
+
+
 def test_a_machine_installs_what_its_kind_needs() -> None:
     """Hosts of a slice install what an agent on a TPU needs, and others what every agent does."""
     slices = replace(POOL, provider="gcp_tpu", resources=Amounts({"v5e": 8}))
@@ -90,7 +97,7 @@ def test_what_it_is_filled_with_stays_text(tmp_path: Path) -> None:
     assert (folder / "boot.json").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("more", [(), ("pod_role",)])
+@pytest.mark.parametrize("more", [(), ("pod_role",), ("pod_role", "azure_call")])
 def test_the_bootstrap_keeps_its_program_and_loses_the_rest(more: tuple[str, ...]) -> None:
     """The embedded code compiles, and differs only in docstrings, comments and types."""
     text = bootstrap(*more)
