@@ -257,19 +257,19 @@ class Admin:
 
     def setup_commands(self, people: People, quota: Quota) -> tuple[str, ...]:
         """
-        Return the gcloud or aws commands that give `people` their rights in this bucket.
+        Return the gcloud, aws or az commands that give `people` their rights in this bucket.
 
         Raises:
             SpecError: The root is a folder, which needs no setup, or its cloud has no such
                 identity.
         """
-        from bastion.service.access import gcs, s3
+        from bastion.service.access import azure, gcs, s3
         from bastion.service.access.identity import check_people
 
         kind, place = self._place()
         check_people(kind, people)
-        wanted = granted(people, quota)
-        return tuple((gcs if kind == "gs" else s3).commands(place, wanted))
+        cloud = {"gs": gcs, "s3": s3, "az": azure}[kind]
+        return tuple(cloud.commands(place, granted(people, quota)))
 
     def setup(self, people: People, quota: Quota) -> Iterable[str]:
         """
@@ -280,12 +280,14 @@ class Admin:
                 rights than a policy holds.
             StoreError: The cloud refused or is out of reach; earlier changes remain.
         """
-        from bastion.service.access import gcs, s3
+        from bastion.service.access import azure, gcs, s3
         from bastion.service.access.identity import check_people
 
         kind, place = self._place()
         check_people(kind, people)
         wanted = granted(people, quota)
+        if kind == "az":
+            return azure.apply(place, wanted)
         if kind == "gs":
             return gcs.open_access(place).apply(wanted)
         return s3.apply(place, wanted, client=s3.open_client(place))
@@ -293,7 +295,8 @@ class Admin:
     def _place(self) -> tuple[str, Place]:
         from bastion.service.access.place import place_of
 
-        kind = "s3" if self.root.startswith("s3:") else "gs"
+        scheme = self.root.partition(":")[0]
+        kind = scheme if scheme in ("s3", "az") else "gs"
         return kind, place_of(self.root, kind=kind)
 
 

@@ -106,7 +106,21 @@ def test_it_does_it(run: Run, quota: str) -> None:
             ["s3", "--root=s3://b/x", *WHO_S3, f"--user=zoe={AWS}:user/zoe"],
             "--user: 'zoe' is in no project of the quota file, allowed are ada, ben",
         ),
-        (["azure"], "KIND: 'azure' is unknown, allowed are gcs, s3"),
+        (["nas"], "KIND: 'nas' is unknown, allowed are azure, gcs, s3"),
+        (
+            ["azure", "--root=az://lab/box/x", *WHO],
+            f"--bastion_account: {B!r} is not an identity for setup azure",
+        ),
+        (
+            [
+                "azure",
+                "--root=az://lab/box/x",
+                "--bastion_account=b@x.org",
+                "--users={}@x.org",
+                "--make",
+            ],
+            "--make is not for setup azure",
+        ),
     ],
 )
 def test_what_does_not_fit_is_told(words: list[str], error: str, run: Run, quota: str) -> None:

@@ -11,11 +11,13 @@ from quota.pattern import pattern
 IDENTITIES = {
     "gs": pattern(r"(user|serviceAccount|group|domain):.+|(principal|principalSet)://.+"),
     "s3": pattern(r"arn:.+|[0-9]{12}"),
+    "az": pattern(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[^@\s:]+@[^@\s:]+"),
 }
-"""By the kind of a root. Source: Google's IAM principals, and Amazon's."""
+"""By the kind of a root. Source: Google's IAM principals, Amazon's, and Azure's."""
 EXAMPLES = {
     "gs": "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com, or user:NAME@example.com",
     "s3": "arn:aws:iam::123456789012:role/NAME, or arn:aws:iam::123456789012:user/NAME",
+    "az": "an object id such as 8f14e45f-ceea-467f-a9d1-c2b2d7a0b1c3, or NAME@example.com",
 }
 
 
@@ -41,9 +43,8 @@ def check_people(kind: str, people: People) -> None:
         **{f"pool_agents[{pool!r}]": each for pool, each in people.pool_agents.items()},
         **{f"users[{name!r}]": [identity] for name, identity in people.users.items()},
     }
-    cloud = "s3://" if kind == "s3" else "gs://"
     problems = [
-        f"people.{field}: {each!r} is no identity for {cloud}"
+        f"people.{field}: {each!r} is no identity for {kind}://"
         for field, each in wrong_identities(kind, said)
     ]
     if problems:

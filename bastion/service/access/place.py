@@ -14,6 +14,7 @@ class Place:
     """A folder in a bucket."""
 
     bucket: str
+    """In Azure, the account and the container, with a slash between them."""
     folder: str
     """With a trailing slash; empty for the whole bucket."""
     settings: Mapping[str, str]
@@ -22,7 +23,7 @@ class Place:
 
 def place_of(url: str, *, kind: str) -> Place:
     """
-    Parse `url`, a root in a bucket of `kind` (gs or s3).
+    Parse `url`, a root in a bucket of `kind` (gs, s3 or az).
 
     Raises:
         SpecError: It is a root of another kind.
@@ -31,11 +32,14 @@ def place_of(url: str, *, kind: str) -> Place:
     if parts.scheme != kind or not parts.netloc:
         raise SpecError(
             f"root {url!r}: is not in such a bucket, must be {kind}://bucket/folder",
-            hint="setup gcs is for gs://, setup s3 for s3://; a folder needs no setup",
+            hint="setup gcs is for gs://, s3 for s3://, azure for az://; a folder needs no setup",
         )
-    folder = unquote(parts.path).strip("/")
+    bucket, folder = parts.netloc, unquote(parts.path).strip("/")
+    if kind == "az":
+        container, _, folder = folder.partition("/")
+        bucket = f"{bucket}/{container}"
     return Place(
-        bucket=parts.netloc,
+        bucket=bucket,
         folder=f"{folder}/" if folder else "",
         settings=dict(parse_qsl(parts.query)),
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bastion.service.access.grants import People
     from quota.tree import Quota
 
-KINDS = {"gcs": "gs", "s3": "s3"}
+KINDS = {"gcs": "gs", "s3": "s3", "azure": "az"}
 PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",)}
 """The providers in the cloud of a bucket."""
 
@@ -29,10 +29,10 @@ def register(verbs: Verbs) -> None:
         "setup",
         setup,
         prints=True,
-        text="Prints the gcloud or aws commands that set the permissions. --apply sets them, and"
-        " changes only what differs. --make adds the bucket, the named service accounts or roles,"
-        " and the bastion's permission to create machines of --provider. Members of projects are"
-        " read from the quota file.",
+        text="Prints the gcloud, aws or az commands that set the permissions. --apply sets them,"
+        " and changes only what differs. --make adds the bucket, the named service accounts or"
+        " roles, and the bastion's permission to create machines of --provider (gcs and s3)."
+        " Members of projects are read from the quota file.",
         example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml --make"
         " --location=us-central1 --provider=gce"
         " --bastion_account=serviceAccount:b@p.iam.gserviceaccount.com"
@@ -40,9 +40,11 @@ def register(verbs: Verbs) -> None:
         " --users=user:{}@example.com\n"
         "bastion setup s3 --root=s3://bucket/bastion --quota=quota.toml"
         " --bastion_account=arn:aws:iam::123456789012:role/bastion"
-        " --users=arn:aws:iam::123456789012:user/{} --apply",
+        " --users=arn:aws:iam::123456789012:user/{} --apply\n"
+        "bastion setup azure --root=az://account/container/bastion --quota=quota.toml"
+        " --bastion_account=8f14e45f-ceea-467f-a9d1-c2b2d7a0b1c3 --users={}@example.com",
     )
-    parser.add_argument("kind", choices=sorted(KINDS), metavar="KIND", help="gcs or s3")
+    parser.add_argument("kind", choices=sorted(KINDS), metavar="KIND", help="gcs, s3 or azure")
     text(parser, "--quota", "quota file (default: the bucket's)", metavar="FILE")
     text(parser, "--bastion_account", "identity of the bastion", metavar="IDENTITY")
     many(
@@ -80,7 +82,7 @@ def register(verbs: Verbs) -> None:
 
 
 def setup(args: argparse.Namespace) -> int:
-    """`bastion setup gcs|s3`."""
+    """`bastion setup gcs|s3|azure`."""
     from bastion.admin import Admin, granted, members
     from bastion.service.access.grants import unknown
     from bastion.service.access.place import place_of
@@ -139,6 +141,12 @@ def _steps(session: Session, people: People) -> list[Step]:
         if given := [flag for flag, said in beside.items() if said]:
             raise UsageError(f"{', '.join(given)} needs --make", hint="add --make")
         return []
+    if args.kind not in PROVIDERS:
+        raise UsageError(
+            f"--make is not for setup {args.kind}",
+            hint="create the storage account, the container and the identities with az first:"
+            " docs/guides/run-on-azure.md",
+        )
     if wrong := [each for each in args.provider if each not in PROVIDERS[args.kind]]:
         known = " or ".join(PROVIDERS[args.kind])
         raise UsageError(
@@ -175,7 +183,7 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
     if args.users and "{}" not in args.users:
         raise UsageError(
             f"--users: {args.users!r} has no {{}} for the user name",
-            hint="such as user:{}@example.com, or arn:aws:iam::123456789012:user/{}",
+            hint="such as user:{}@example.com, arn:aws:iam::123456789012:user/{}, {}@example.com",
         )
     named = [each.partition("=") for each in args.user]
     for name, equals, identity in named:
