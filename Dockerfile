@@ -22,7 +22,7 @@ RUN apt-get update \
     && useradd --create-home --uid 1000 bastion
 COPY constraints.txt /tmp/constraints.txt
 COPY --from=wheel /wheels /wheels
-RUN pip install --no-cache-dir -c /tmp/constraints.txt "$(ls /wheels/*.whl)[aws,gce,history,web]" \
+RUN pip install --no-cache-dir -c /tmp/constraints.txt "$(ls /wheels/*.whl)[aws,azure,gce,history,web]" \
     && rm -rf /wheels /tmp/constraints.txt
 USER bastion
 WORKDIR /home/bastion

@@ -1,5 +1,5 @@
 # Every target sets up what it needs in .venv, once. Needs: make, python3 >= 3.11 with venv.
-# Some tests are skipped where a program is missing: sshd, git-lfs, chromium and kubectl (test); dockerd, docker-registry,
+# Some tests are skipped where a program is missing: sshd, git-lfs, chromium, kubectl, azurite (test); dockerd, docker-registry,
 # debootstrap and root, radosgw, ceph-mon and ceph-osd (prove). `.ci/run [test|prove]` installs these programs as root on Debian.
 
 PYTHON  ?= python3

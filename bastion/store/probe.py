@@ -16,7 +16,10 @@ from bastion.store.port import ObjectStore, Version, Written
 
 _FOLDER = "state/probe/"
 """Under `state/`, where only the bastion may write: the probe checks the needed permissions."""
-_OTHER = "use a store with conditional writes: Google Cloud Storage, Amazon S3 or a folder"
+_OTHER = (
+    "use a store with conditional writes: Google Cloud Storage, Amazon S3, Azure Blob Storage or a"
+    " folder"
+)
 _BARE = "if it is an S3 server that wants bare ETags, as Ceph's, add ?etags=bare to the root's URL"
 
 

@@ -152,7 +152,7 @@ def _with_retries(query: Callable[[], bytes], clock: Clock) -> bytes:
         except ImportError as error:
             raise SetUpError(
                 f"the agent is missing a library for it: {error.name}",
-                hint="install bastion-orchestrator[gcp] or [aws] on the machine",
+                hint="install bastion-orchestrator[gcp], [aws] or [azure] on the machine",
             ) from None
         except Exception as error:  # noqa: BLE001 - its text may hold the value
             raise SetUpError(f"cannot be read: {type(error).__name__}") from None

@@ -306,7 +306,7 @@ def _pool_opener(
                 f"pool {pool.name}: its jobs run on this host with the bastion's own credentials,"
                 " so they can do whatever the bastion can; give its agents their own credentials"
                 " in variables that begin with AGENT_, such as"
-                " AGENT_GOOGLE_APPLICATION_CREDENTIALS or AGENT_AWS_PROFILE"
+                " AGENT_GOOGLE_APPLICATION_CREDENTIALS, AGENT_AWS_PROFILE or AGENT_AZURE_CLIENT_ID"
             )
         provider = open_provider(
             pool,

@@ -433,7 +433,7 @@ def _refuse_shared(root: str) -> None:
         raise StoreRefusedError(
             f"{root!r} lies on {kind}, where other machines may write and locks do not "
             "hold between them",
-            hint="choose a folder on this machine's own disk, or a bucket (gs://, s3://)",
+            hint="choose a folder on this machine's own disk, or a bucket (gs://, s3://, az://)",
         )
 
 
