@@ -36,12 +36,16 @@ _KINDS: Mapping[str, tuple[re.Pattern[str], str]] = {
         "gcp:projects/PROJECT/secrets/SECRET or .../versions/VERSION",
     ),
     "aws": (pattern(r"[A-Za-z0-9/_+=.@:-]{1,2048}"), "aws:NAME or aws:ARN"),
+    "azure": (
+        pattern(r"[A-Za-z0-9-]{3,24}(?:\.[a-z0-9.-]+)?/[A-Za-z0-9-]{1,127}(?:/[0-9a-f]{32})?"),
+        "azure:VAULT/SECRET or azure:VAULT/SECRET/VERSION",
+    ),
 }
 """
 The pattern after each kind of source, and its description for errors.
 
 Source: Secret Manager v1, `projects.secrets.create` (`secretId`); AWS Secrets Manager,
-`CreateSecret` (`Name`); an ARN adds the colon.
+`CreateSecret` (`Name`); an ARN adds the colon; Azure Key Vault, "Object identifiers".
 """
 
 
@@ -51,9 +55,9 @@ class Secret:
     A secret that a process gets as the variable `name`.
 
     `source` is `env:NAME`, `file:PATH`, `gcp:projects/P/secrets/S` with or without `/versions/V`,
-    `aws:NAME` or an ARN; empty: the source that the admin set for `name`. With `file=True` the
-    value is also written to a file that only the job's user can read; `<name>_FILE` has its path.
-    The file is deleted when the job ends.
+    `aws:NAME` or an ARN, `azure:VAULT/S` with or without `/V`; empty: the source that the admin set
+    for `name`. With `file=True` the value is also written to a file that only the job's user can
+    read; `<name>_FILE` has its path. The file is deleted when the job ends.
     """
 
     name: str = field(kw_only=False)

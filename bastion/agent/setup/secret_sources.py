@@ -1,8 +1,8 @@
 """
 The secret managers of the clouds, queried with the machine's own identity.
 
-Google's is queried over HTTP, like the bucket; Amazon's through boto3. Their libraries are imported
-at the first query. No error here contains a value: only a successful answer does.
+Google's and Azure's are queried over HTTP, like the bucket; Amazon's through boto3. Their libraries
+are imported at the first query. No error here contains a value: only a successful answer does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bastion.agent.setup.code_setup import SetUpError
 
 if TYPE_CHECKING:
     import urllib3
+    from azure.core.credentials import TokenCredential
 
 _ANSWER_S = 20.0
 """Longest silence of a secret manager."""
@@ -25,6 +26,11 @@ _GOOGLE_OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER"
 """Source: gcloud, `gcloud topic configurations`, property `api_endpoint_overrides`."""
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """Source: Secret Manager v1, `projects.secrets.versions.access`."""
+
+
+_AZURE = "vault.azure.net"
+_AZURE_API = "7.4"
+"""Source: Azure Key Vault REST API, "Get Secret"."""
 
 
 class BusyError(Exception):
@@ -123,3 +129,59 @@ def of_amazon(name: str) -> bytes:
     text: str | None = found.get("SecretString")
     data: bytes = found["SecretBinary"] if text is None else text.encode()
     return data
+
+
+def of_azure(name: str, *, credential: TokenCredential | None = None, endpoint: str = "") -> bytes:
+    """
+    Read `VAULT/SECRET` from a Key Vault, the current version unless `name` has one.
+
+    Args:
+        name: The vault, the secret, and optionally the version. A vault with a dot is a host name.
+        credential: Gives tokens; by default the machine's identity.
+        endpoint: URL of the vault, if it is not the one that its name says.
+
+    Raises:
+        SetUpError: It refuses, or this machine has no identity.
+        BusyError: It did not answer.
+
+    Source: Azure Key Vault REST API, "Get Secret".
+    """
+    import urllib3
+
+    vault, _, secret = name.partition("/")
+    host = vault if "." in vault else f"{vault}.{_AZURE}"
+    scope = f"https://{host.partition('.')[2]}/.default"
+    headers = {"Authorization": f"Bearer {_azure_token(credential, scope)}"}
+    url = f"{endpoint or f'https://{host}'}/secrets/{secret}?api-version={_AZURE_API}"
+    http = urllib3.PoolManager(retries=False, timeout=_ANSWER_S)
+    try:
+        answer = http.request("GET", url, headers=headers, redirect=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise BusyError(f"Key Vault did not answer: {type(error).__name__}") from None
+    if answer.status == 429 or answer.status >= 500:
+        raise BusyError(f"Key Vault answered {answer.status}")
+    if answer.status != 200:
+        raise SetUpError(f"Key Vault refuses {name}: {_azure_error(answer.data)}")
+    value: str = json.loads(answer.data)["value"]
+    return value.encode()
+
+
+def _azure_token(credential: TokenCredential | None, scope: str) -> str:
+    from azure.core.exceptions import AzureError
+    from azure.identity import DefaultAzureCredential
+
+    try:
+        return (credential or DefaultAzureCredential()).get_token(scope).token
+    except AzureError as error:
+        raise SetUpError(
+            f"Azure gives this machine no token: {str(error).strip().splitlines()[0]}",
+            hint="give the machine a managed identity with the role Key Vault Secrets User",
+        ) from None
+
+
+def _azure_error(body: bytes) -> str:
+    try:
+        error = json.loads(body)["error"]
+        return f"{error['code']}: {error['message']}"
+    except (ValueError, KeyError, TypeError):
+        return "an answer that is not Azure's"

@@ -3,7 +3,8 @@ The values of secrets, read on the machine just before the processes start.
 
     env:NAME    the agent's own variable BASTION_SECRET_<NAME>, and no other of its variables
     file:PATH   a plain file below the agent's folder of secrets; a link that leads out is refused
-    gcp:, aws:  the cloud's secret manager, queried with the machine's own identity
+    gcp:, aws:, azure:
+                the cloud's secret manager, queried with the machine's own identity
 
 The bastion decides which source a job may use; the instruction carries the decision. This file is
 the second check, by what this machine may read. No error and no log ever contains a value: for an
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.code_setup import SetUpError
-from bastion.agent.setup.secret_sources import BusyError, of_amazon, of_google
+from bastion.agent.setup.secret_sources import BusyError, of_amazon, of_azure, of_google
 from bastion.clock import Clock, SystemClock
 from bastion.secret_rules import SecretRule
 from bastion.spec.secret import MAX_SECRET_BYTES, MIN_SECRET_BYTES, Secret
@@ -132,6 +133,8 @@ def _read(source: str, settings: AgentSettings, clock: Clock) -> bytes:
             return _with_retries(partial(of_google, rest, settings.environ), clock)
         case "aws":
             return _with_retries(partial(of_amazon, rest), clock)
+        case "azure":
+            return _with_retries(partial(of_azure, rest), clock)
         case _:
             raise SetUpError("this machine's Bastion does not know this kind of source")
 

@@ -19,6 +19,8 @@ GOOD = (
     "gcp:projects/acme/secrets/hf/versions/7",
     "gcp:projects/example.com:acme/secrets/hf_1/versions/latest",
     "aws:prod/hf",
+    "azure:lab-vault/hf-token",
+    "azure:lab.vault.azure.cn/hf/0123456789abcdef0123456789abcdef",
     "aws:arn:aws:secretsmanager:us-east-1:123456789012:secret:hf-AbCdEf",
 )
 BAD = (
@@ -39,6 +41,8 @@ BAD = (
     "gcp:projects/a/secrets/b?alt=media",
     "gcp:projects/a/secrets/../../b",
     "aws:a b",
+    "azure:lab",
+    "azure:lab/hf/latest",
     "aws:",
 )
 

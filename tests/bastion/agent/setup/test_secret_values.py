@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import ClientAuthenticationError
 
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.code_setup import SetUpError
+from bastion.agent.setup.secret_sources import BusyError, of_azure
 from bastion.agent.setup.secret_values import values_of
 from bastion.clock import VirtualClock
 from bastion.secret_rules import SecretRule
@@ -205,3 +208,55 @@ def test_a_machine_without_credentials_says_so(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
         assert refused("aws:hf").startswith("Secrets Manager cannot be queried: ")
+
+
+class Entra:
+    """Gives one token, or none."""
+
+    def __init__(self, token: str = "t") -> None:
+        self.token = token
+        self.scopes: tuple[str, ...] = ()
+
+    def get_token(self, *scopes: str, **_: object) -> AccessToken:
+        """Return the token."""
+        self.scopes = scopes
+        if not self.token:
+            raise ClientAuthenticationError("no identity\nand a page about it")
+        return AccessToken(self.token, 1 << 40)
+
+
+def answered(status: int, body: str) -> bytes:
+    return f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+def test_azure_gives_the_current_version_or_the_one_that_is_named() -> None:
+    """The request is the one that Key Vault documents, with a token for the vaults of its cloud."""
+    heard: list[bytes] = []
+    entra, version = Entra(), "0" * 32
+    with canned(answered(200, f'{{"value": "{VALUE}", "id": "x"}}'), heard=heard) as url:
+        assert of_azure("lab/hf", credential=entra, endpoint=url) == VALUE.encode()
+        assert entra.scopes == ("https://vault.azure.net/.default",)
+        of_azure(f"lab.vault.azure.cn/hf/{version}", credential=entra, endpoint=url)
+        assert entra.scopes == ("https://vault.azure.cn/.default",)
+    assert heard[0].startswith(b"GET /secrets/hf?api-version=7.4 HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer t\r\n" in heard[0]
+    assert heard[1].startswith(f"GET /secrets/hf/{version}?api-version=7.4 ".encode())
+
+
+def test_a_refusal_of_azure_is_shown() -> None:
+    """Its reason is in the error; a busy vault is told apart."""
+    refusal = '{"error": {"code": "Forbidden", "message": "no right to get"}}'
+    said = "Key Vault refuses lab/hf: Forbidden: no right"
+    with canned(answered(403, refusal)) as url, pytest.raises(SetUpError, match=said):
+        of_azure("lab/hf", credential=Entra(), endpoint=url)
+    for status in (429, 503):
+        with canned(answered(status, "")) as url, pytest.raises(BusyError, match=str(status)):
+            of_azure("lab/hf", credential=Entra(), endpoint=url)
+
+
+def test_a_machine_without_an_identity_of_azure_says_so() -> None:
+    """The library's page of text is cut to its first line."""
+    with pytest.raises(SetUpError, match="no token: no identity") as caught:
+        of_azure("lab/hf", credential=Entra(""))
+    assert "a page" not in str(caught.value)
+    assert "Key Vault Secrets User" in caught.value.hint
