@@ -168,10 +168,11 @@ def of_azure(name: str, *, credential: TokenCredential | None = None, endpoint: 
 
 def _azure_token(credential: TokenCredential | None, scope: str) -> str:
     from azure.core.exceptions import AzureError
-    from azure.identity import DefaultAzureCredential
+
+    from bastion.store.azure.caller import default_credential
 
     try:
-        return (credential or DefaultAzureCredential()).get_token(scope).token
+        return (credential or default_credential()).get_token(scope).token
     except AzureError as error:
         raise SetUpError(
             f"Azure gives this machine no token: {str(error).strip().splitlines()[0]}",

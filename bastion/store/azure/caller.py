@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -219,9 +220,16 @@ def default_caller(account: str) -> Caller:
             return SharedKey(account, key)
         if token := given.get("sharedaccesssignature"):
             return SharedAccess(account, token)
+    return Token(default_credential(), SystemClock())
+
+
+def default_credential() -> TokenCredential:
+    """Return the identity of this machine or user, as azure-identity finds it, without its log."""
     from azure.identity import DefaultAzureCredential
 
-    return Token(DefaultAzureCredential(), SystemClock())
+    # Without a handler, Python would print its warnings, a page for each identity that is missing.
+    logging.getLogger("azure.identity").addHandler(logging.NullHandler())
+    return DefaultAzureCredential()
 
 
 def _connection(text: str) -> dict[str, str]:

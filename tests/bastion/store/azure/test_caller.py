@@ -12,12 +12,18 @@ from typing import TypeVar
 import pytest
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
-from azure.identity import DefaultAzureCredential
 
 from bastion.clock import SystemClock, VirtualClock
 from bastion.errors import StoreError, StoreRefusedError
 from bastion.store.azure.blobs import AzureStore
-from bastion.store.azure.caller import Caller, SharedAccess, SharedKey, Token, default_caller
+from bastion.store.azure.caller import (
+    Caller,
+    SharedAccess,
+    SharedKey,
+    Token,
+    default_caller,
+    default_credential,
+)
 from tests.bastion.store.operations import failures
 from tests.servers.azurite import (
     ACCOUNT,
@@ -153,7 +159,9 @@ def test_a_token_that_was_revoked_is_replaced_once() -> None:
 
 
 @pytest.mark.usefixtures("environ")
-def test_a_machine_without_any_identity_is_told_how_to_get_one(tmp_path: Path) -> None:
+def test_a_machine_without_any_identity_is_told_how_to_get_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """azure-identity's own long text is cut to its first line."""
     with canned(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n") as url:
         environment = pytest.MonkeyPatch()
@@ -162,10 +170,11 @@ def test_a_machine_without_any_identity_is_told_how_to_get_one(tmp_path: Path) -
         environment.setenv("HOME", str(tmp_path))
         try:
             with pytest.raises(StoreRefusedError) as caught:
-                said(Token(DefaultAzureCredential(), SystemClock()))
+                said(Token(default_credential(), SystemClock()))
         finally:
             environment.undo()
     assert "\n" not in str(caught.value).partition("\nhint")[0]
+    assert capsys.readouterr().err == "", "the log of the library is not printed"
     assert "az login" in caught.value.hint
 
 
