@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import count
 from typing import Any
 
 from bastion.clock import Clock
@@ -14,6 +18,7 @@ from bastion.errors import (
     ProviderUnavailableError,
 )
 from bastion.provider.aws.calls import call
+from bastion.provider.aws.verdicts import MADE_BEFORE
 from bastion.provider.boot import cloud_init
 from bastion.vm.bastion_vm import BastionVm, State
 from bastion.vm.renewed import renewed
@@ -63,6 +68,9 @@ class Ec2Vm:
         """
         Create it, and return once EC2 has started to.
 
+        The request carries a client token, so one whose answer was lost is repeated, also by the
+        next command: EC2 then creates nothing twice.
+
         Raises:
             ConflictError: A VM with this name exists.
             ProviderError: Depends on EC2's answer.
@@ -72,7 +80,29 @@ class Ec2Vm:
                 f"there is a VM {self._vm.name} already",
                 hint=f"bastion upgrade --name={self._vm.name} upgrades it",
             )
-        self._ask("run_instances", f"create {self._vm.name}", **request(self._vm, self._image()))
+        asked = request(self._vm, self._image())
+        for attempt in count():
+            if self._run({**asked, "ClientToken": token_of(asked, attempt)}):
+                return
+
+    def _run(self, asked: Mapping[str, Any]) -> bool:
+        """
+        Create it; return False if this same request created one before that has been deleted.
+
+        Raises:
+            ProviderUnavailableError: EC2 has not answered several times.
+            ProviderError: Depends on EC2's answer.
+        """
+        what = f"create {self._vm.name}"
+        for _ in range(_TRIES - 1):
+            try:
+                return bool(self._ask("run_instances", what, but=MADE_BEFORE, **asked))
+            except ProviderUnavailableError as error:
+                self._clock.sleep(max(_LOOK_S, error.retry_after_s))
+        try:
+            return bool(self._ask("run_instances", what, but=MADE_BEFORE, **asked))
+        except ProviderUnavailableError as error:
+            raise ProviderUnavailableError(error.message, hint=_AGAIN) from error
 
     def start(self) -> None:
         """Start it again; raises what `state` raises, and NotFoundError if there is none."""
@@ -158,13 +188,30 @@ class Ec2Vm:
         newest = max(answer["Images"], key=lambda image: image["CreationDate"])
         return str(newest["ImageId"])
 
-    def _ask(self, method: str, what: str, **given: Any) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = call(lambda: getattr(self._client, method)(**given), what)
+    def _ask(
+        self, method: str, what: str, *, but: Iterable[str] = (), **given: Any
+    ) -> Mapping[str, Any]:
+        do = partial(getattr(self._client, method), **given)
+        answer: Mapping[str, Any] = call(do, what, but=but)
         return answer
 
 
 _LOOK_S, _LOOKS = 5.0, 60
 """A small instance stops within one or two minutes; Amazon's own timeout is ten."""
+_TRIES = 3
+_AGAIN = "run the same command again: a VM that was created after all is not created twice"
+
+
+def token_of(asked: Mapping[str, Any], attempt: int) -> str:
+    """
+    Return the client token of a request, at most 64 characters.
+
+    EC2 remembers a token for at least a day after the end of its instance. `attempt` counts the
+    equal requests of which it says so. Source: docs.aws.amazon.com/ec2/latest/devguide,
+    "Ensuring idempotency in Amazon EC2 API requests".
+    """
+    said = json.dumps([asked, attempt], sort_keys=True)
+    return f"bastion-{hashlib.sha256(said.encode()).hexdigest()[:48]}"
 
 
 def request(vm: BastionVm, image: str) -> dict[str, Any]:

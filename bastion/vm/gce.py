@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ _IMAGES = {
 """By whether the bastion runs in a container: one image has docker, the other Python."""
 WAIT_S = 180.0
 LABEL = "bastion-vm"
+_SPACE = uuid.UUID("0d2c9a51-7b8e-4f39-8a55-2f6f7f1c6e0b")
+"""The namespace of the IDs of requests, generated once."""
 
 # Source: compute.v1.json, `Instance.status`.
 _STATES: Mapping[str, State] = {
@@ -73,7 +76,10 @@ class GceVm:
         """
         instances = self._api.open().instances()
         request = instances.insert(
-            project=self._api.project, zone=self._vm.zone, body=instance(self._vm)
+            project=self._api.project,
+            zone=self._vm.zone,
+            body=instance(self._vm),
+            requestId=self._request_id(),
         )
         answer = self._api.ask(request, f"create {self._vm.name}")
         if isinstance(answer, Failure) and answer.status == 409:
@@ -83,6 +89,12 @@ class GceVm:
                 hint=f"bastion upgrade --name={self._vm.name} upgrades it",
             )
         self._settle(answer, f"create {self._vm.name}")
+
+    def _request_id(self) -> str:
+        """Return another ID for each command: Google's client resends a request without answer."""
+        clock = self._api.clock
+        said = f"{self._vm.name} {self._vm.zone} {clock.wall()} {clock.monotonic()}"
+        return str(uuid.uuid5(_SPACE, said))
 
     def start(self) -> None:
         """Start it again; raises what `state` raises, and NotFoundError if there is none."""

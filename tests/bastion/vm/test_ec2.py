@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import ConflictError, NotFoundError, ProviderRefusedError, SpecError
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    ProviderRefusedError,
+    ProviderUnavailableError,
+    SpecError,
+)
 from bastion.vm.bastion_vm import BastionVm
 from bastion.vm.ec2 import Ec2Vm
 from tests.servers.aws.ec2 import PROFILE, REGION, Ec2World, Refusal, connect_to, ec2_server
@@ -68,6 +74,35 @@ def test_it_is_made_stopped_started_and_deleted(world: Ec2World) -> None:
     assert made.state() is None
     with pytest.raises(NotFoundError, match="no VM shared-bastion in the region of us-east-1a"):
         made.start()
+
+
+def test_an_answer_that_is_lost_makes_no_second_one(world: Ec2World) -> None:
+    """The same request is repeated, and EC2 recognizes it before any list shows the VM."""
+    world.lost, world.lag = 1, 100
+    vm(world).create()
+    assert len(world.alive()) == 1
+
+
+def test_a_command_that_is_repeated_makes_no_second_one(world: Ec2World) -> None:
+    """If EC2 answers nothing for long, the outcome is unknown, and the error says what to do."""
+    world.lost, world.lag = 1000, 1000
+    with pytest.raises(ProviderUnavailableError) as unknown:
+        vm(world).create()
+    assert unknown.value.hint == (
+        "run the same command again: a VM that was created after all is not created twice"
+    )
+    world.lost = 0
+    vm(world).create()
+    assert len(world.alive()) == 1
+
+
+def test_a_deleted_one_is_made_again_by_the_same_command(world: Ec2World) -> None:
+    """EC2 remembers the request of a VM for a day after its end."""
+    for _ in range(3):
+        vm(world).create()
+        assert len(world.alive()) == 1
+        vm(world).delete()
+        world.tick()
 
 
 def test_an_upgrade_brings_the_newest_script(world: Ec2World) -> None:

@@ -19,6 +19,7 @@ from bastion.provider.gcp.api import Api
 from bastion.vm.gce import GceVm
 from tests.bastion.vm.shared import VM
 from tests.servers.google import Compute
+from tests.servers.google.cloud import lost
 
 
 @pytest.fixture
@@ -61,6 +62,23 @@ def test_it_is_made_stopped_started_and_deleted(server: Compute) -> None:
     assert made.state() is None
     with pytest.raises(NotFoundError, match="no VM shared-bastion in us-central1-a"):
         made.start()
+
+
+def test_an_answer_that_is_lost_is_no_conflict(server: Compute) -> None:
+    """Google's client sends the request again, and Google recognizes it."""
+    server.fail("instances.insert", lost(), is_late=True)
+    vm(server).create()
+    assert server.made == 1
+
+
+def test_a_deleted_one_is_made_again(server: Compute) -> None:
+    """Google remembers requests for a while: each command is a request of its own."""
+    for _ in range(2):
+        vm(server).create()
+        server.clock.sleep(60)
+        assert vm(server).state() == "running"
+        vm(server).delete()
+        server.clock.sleep(60)
 
 
 def test_it_is_least_privileged_and_small(server: Compute) -> None:
