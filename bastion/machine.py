@@ -149,6 +149,8 @@ class Machine:
     """When the commit allocated it."""
     made_at: float | None = None
     """When a list first showed that it exists, or that its boot starts; None before."""
+    unlisted_until: float = 0.0
+    """Until then lists may miss it, because its create may have been carried out shortly before."""
     account: str = ""
     """The account or project in which a listing showed it; empty if its provider has none."""
     waits: str = ""

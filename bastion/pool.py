@@ -13,21 +13,21 @@ A slice is one unit: once one host of it is gone or being deleted, the others fo
 nothing uses them, and only then is any of them deleted.
 
 A machine counts as gone only after two consecutive listings without it. A machine that is listed
-but not in root is deleted only if a commit no newer than ours allocated its name. So a machine that
-leaves root because its provider refused to create it does not leak, even if it was created after
-all.
+but not in root is deleted only if a commit no newer than ours allocated its name. A machine that
+its provider refused to create leaves root immediately, unless an earlier call may have created it.
+It is then looked for until the listings of `LISTING_LAG_S` lack it, so it does not leak, even if
+its pool moves to other zones in the meantime.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
-from itertools import count
 
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.machine_name import MachineName, parse_machine
+from bastion.machine_name import parse_machine
+from bastion.pool_size import is_kept, resized
 from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
@@ -44,11 +44,6 @@ SILENT_S = 120.0
 """Four heartbeats of a machine that its provider cannot report as gone; it then gets no jobs."""
 PERMIT_SLACK_S = 90.0
 """A keeper whose permit has expired takes 30 s to stop its processes; clocks drift far less."""
-UNWANTED_S = 10.0
-"""
-How long a request that waits at its provider is kept when nothing needs it: a retried job takes it
-over. If kept longer, it may be granted and paid for in vain.
-"""
 LEAST_BOOT_S = 600.0
 """The least time before such a machine is deleted: providers can be slow for minutes."""
 UNREAD_S = 120.0
@@ -121,6 +116,7 @@ def reconcile(
     *,
     seq: int,
     unmade: Mapping[str, str] | None = None,
+    in_doubt: Collection[str] = (),
     mute: Collection[str] = (),
     deaf: Collection[str] = (),
     listed_since: Mapping[str, float] | None = None,
@@ -138,6 +134,8 @@ def reconcile(
         now: The store's time.
         seq: The number of the next commit; it goes into the names of new machines.
         unmade: Machines that their provider refused to create -> why.
+        in_doubt: Machines that may exist even if a create of them was refused, because another one
+            was carried out or had an unknown outcome.
         mute: Machines whose agents fail to ring; they are quarantined.
         deaf: Machines whose agents respond to nothing; they are deleted, even if in use.
         listed_since: Pool -> the time since which every listing of it has succeeded; a missing pool
@@ -156,7 +154,7 @@ def reconcile(
             with_idle = replace(with_idle, phase=MachinePhase.SILENT)
         if name in deaf:
             with_idle = replace(with_idle, phase=MachinePhase.DELETING)
-        in_time[name] = with_idle
+        with_idle = in_time[name] = _may_appear(machine, with_idle, now)
         updated: Machine | None = _apply_silence(with_idle, now, steady_since)
         if updated is not None and machine.pool in shown:
             updated = _apply_listing(updated, shown[machine.pool].get(name), now)
@@ -167,14 +165,12 @@ def reconcile(
     given_up = {
         name: why
         for name, why in given_up.items()
-        if name in overdue or _give_up(kept, name, pools, shown)
+        if name in overdue or _give_up(kept, name, pools, shown, is_doubted=name in in_doubt)
     }
     _end_slices(kept, in_use)
-    by_pool: dict[str, list[Machine]] = defaultdict(list)
-    for machine in kept.values():
-        by_pool[machine.pool].append(machine)
-    for pool in pools.values():
-        kept.update((new.name, new) for new in _resize(pool, by_pool[pool.name], now, seq))
+    _resize(kept, pools, now, seq)
+    for name in machines.keys() & kept.keys():
+        kept[name] = _may_appear(machines[name], kept[name], now)
     stale = next(_unknown(listings, machines, newer_than=seq - 1), "")
     return Reconciled(
         machines=kept,
@@ -205,7 +201,7 @@ def machine_actions(
     `seq` is the commit's number. `listings` holds the newest listing of every pool.
     """
     shown = {seen.name: seen for seens in listings.values() for seen in seens}
-    unfinished = {each.slice for each in machines.values() if each.slice and _is_kept(each)}
+    unfinished = {each.slice for each in machines.values() if each.slice and is_kept(each)}
     actions: list[MachineAction] = []
     for machine in machines.values():
         seen = shown.get(machine.name)
@@ -222,10 +218,6 @@ def machine_actions(
         if named.seq <= seq and seen.name not in machines and is_there:
             actions.append(Delete(machine=seen.name, pool=seen.pool))
     return tuple(actions)
-
-
-def _is_kept(machine: Machine) -> bool:
-    return machine.phase is not MachinePhase.DELETING
 
 
 def _wants_create(machine: Machine, seen: Seen | None) -> bool:
@@ -315,7 +307,16 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
 
 def _may_be_unlisted(machine: Machine, now: float) -> bool:
     """Whether `machine` may exist although no listing has shown it yet."""
-    return machine.phase is MachinePhase.CREATING or now - machine.created_at <= LISTING_LAG_S
+    is_new = now - machine.created_at <= LISTING_LAG_S or now < machine.unlisted_until
+    return machine.phase is MachinePhase.CREATING or is_new
+
+
+def _may_appear(before: Machine, machine: Machine, now: float) -> Machine:
+    """Return `machine`, which is looked for from now on if it is deleted before it was listed."""
+    was_shown = machine.made_at is not None or before.waits
+    if was_shown or before.phase is not MachinePhase.CREATING or is_kept(machine):
+        return machine
+    return replace(machine, unlisted_until=now + LISTING_LAG_S)
 
 
 def _waiting_in_vain(
@@ -324,7 +325,7 @@ def _waiting_in_vain(
     """Return machines that have waited in one zone for longer than their pool's patience."""
     found = {}
     for machine in machines.values():
-        pool = pools.get(machine.pool) if machine.is_queued and _is_kept(machine) else None
+        pool = pools.get(machine.pool) if machine.is_queued and is_kept(machine) else None
         waited_s = now - machine.created_at
         if pool is None or waited_s <= pool.patience_s:
             continue
@@ -355,7 +356,7 @@ def _overdue(
     """Return machines created elsewhere whose boots became overdue in this turn, and why."""
     found = {}
     for name, machine in machines.items():
-        is_new = before[name].phase is MachinePhase.CREATING and not _is_kept(machine)
+        is_new = before[name].phase is MachinePhase.CREATING and not is_kept(machine)
         is_theirs = _is_made_elsewhere(machine, pools.get(machine.pool))
         if not is_new or not is_theirs or machine.life or machine.made_at is None:
             continue
@@ -370,22 +371,26 @@ def _give_up(
     name: str,
     pools: Mapping[str, Pool],
     shown: Mapping[str, Mapping[str, Seen]],
+    *,
+    is_doubted: bool,
 ) -> bool:
     """
     Give up a machine that will not be created; return False if it exists after all.
 
-    A machine that no listing has shown is removed immediately. One that was shown is deleted like
-    any other. One whose agent has arrived is given up if its provider says that it is off: nothing
+    A machine that certainly does not exist is removed immediately. One that was shown, or may be
+    shown later, is deleted like any other. With a permit, an agent that was started after all ends
+    on its own. One whose agent has arrived is given up if its provider says that it is off: nothing
     will start it.
     """
     machine = machines.get(name)
-    if machine is None or not _is_kept(machine):
+    if machine is None or not is_kept(machine):
         return False
     has_come = machine.life or machine.phase is not MachinePhase.CREATING
     seen = shown.get(machine.pool, {}).get(name)
     if has_come and not (_is_off(seen) and _is_made_elsewhere(machine, pools.get(machine.pool))):
         return False
-    if not has_come and machine.made_at is None and not machine.waits:
+    is_unseen = not has_come and machine.made_at is None and not machine.waits
+    if is_unseen and (machine.permit_s or not is_doubted):
         del machines[name]
     else:
         machines[name] = replace(machine, phase=MachinePhase.DELETING)
@@ -417,38 +422,20 @@ def _end_slices(machines: dict[str, Machine], in_use: Collection[str]) -> None:
         if machine.slice:
             slices[machine.slice].append(machine)
     for hosts in slices.values():
-        if len(hosts) >= hosts[0].hosts and all(map(_is_kept, hosts)):
+        if len(hosts) >= hosts[0].hosts and all(map(is_kept, hosts)):
             continue
         for host in hosts:
             if host.name not in in_use:
                 machines[host.name] = replace(host, phase=MachinePhase.DELETING)
 
 
-def _resize(pool: Pool, mine: Sequence[Machine], now: float, seq: int) -> list[Machine]:
-    """Return the machines of `pool` to delete now, or the new machines up to its minimum."""
-    alive = [m for m in mine if _is_kept(m)]
-    spare = len(alive) - pool.min_machines
-    surplus = []
-    for together in _idle_longest_first(alive, pool, now):
-        if len(together) <= spare:
-            spare -= len(together)
-            surplus += [replace(m, phase=MachinePhase.DELETING) for m in together]
-    if surplus:
-        return surplus
-    taken = {m.slice or m.name for m in mine}
-    names = (str(MachineName(pool=pool.name, seq=seq, index=index)) for index in count())
-    free = (name for name in names if name not in taken)
-    zones = pool.zones
-    usable = sum(not machine.cordoned for machine in alive)
-    # A machine that was created costs money until it is gone, and a provider may never let it go.
-    paid = sum(_is_kept(machine) or machine.made_at is not None for machine in mine)
-    room = max(pool.max_machines, pool.min_machines) - paid
-    wanted = max(0, min(pool.min_machines - usable, room)) // pool.hosts
-    if pool.machines_per_zone:
-        zones = pool.free_zones(m.zone for m in mine)
-        wanted = min(wanted, len(zones))
-    spread = zones if pool.machines_per_zone else zones[:1] * wanted
-    return [new for zone in spread[:wanted] for new in _new(pool, next(free), zone, now)]
+def _resize(machines: dict[str, Machine], pools: Mapping[str, Pool], now: float, seq: int) -> None:
+    """Mark the machines of each pool that are surplus, or add those that its minimum needs."""
+    by_pool: dict[str, list[Machine]] = defaultdict(list)
+    for machine in machines.values():
+        by_pool[machine.pool].append(machine)
+    for pool in pools.values():
+        machines.update((new.name, new) for new in resized(pool, by_pool[pool.name], now, seq))
 
 
 def _is_boot_overdue(machine: Machine, pool: Pool, now: float, listed_since: float) -> bool:
@@ -463,38 +450,3 @@ def _is_boot_overdue(machine: Machine, pool: Pool, now: float, listed_since: flo
     asked_at = max(machine.created_at, listed_since)
     since = asked_at if machine.made_at is None else machine.made_at
     return now - since > patience_s
-
-
-def _idle_longest_first(machines: Sequence[Machine], pool: Pool, now: float) -> list[list[Machine]]:
-    """Return the machines, and the whole slices, that have been idle for too long."""
-    groups: dict[str, list[Machine]] = defaultdict(list)
-    for machine in machines:
-        groups[machine.slice or machine.name].append(machine)
-    idle = [each for each in groups.values() if all(_is_surplus(m, pool, now) for m in each)]
-    return sorted(idle, key=lambda each: (max(m.idle_since or 0.0 for m in each), each[0].name))
-
-
-def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
-    patience_s = pool.idle_timeout_s if pool.max_machines else 0.0
-    if machine.is_queued:
-        patience_s = min(patience_s, UNWANTED_S)
-    return machine.idle_since is not None and now - machine.idle_since >= patience_s
-
-
-def _new(pool: Pool, name: str, zone: str, now: float) -> list[Machine]:
-    """Return a new machine, or all hosts of a new slice."""
-    machine = Machine(
-        name=name,
-        pool=pool.name,
-        resources=pool.resources,
-        tier=pool.tier,
-        zone=zone,
-        created_at=now,
-        labels=pool.labels,
-        idle_since=now,
-        permit_s=pool.permit_s,
-    )
-    if pool.hosts == 1:
-        return [machine]
-    host_of = partial(replace, machine, slice=name, batch=name, hosts=pool.hosts)
-    return [host_of(name=f"{name}-h{host}") for host in range(pool.hosts)]

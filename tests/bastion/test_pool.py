@@ -429,6 +429,40 @@ def test_a_machine_that_is_not_made_leaves_at_once() -> None:
     assert there.given_up == unmade
 
 
+def test_a_machine_that_may_be_made_is_looked_for() -> None:
+    """If an earlier create may have been carried out, lists of five minutes must lack it first."""
+    unmade = {COMING.name: "zone a is sold out"}
+    machines = {COMING.name: COMING}
+    given = reconcile(
+        machines,
+        {"gpu": POOL},
+        {"gpu": ()},
+        (),
+        500.0,
+        seq=5,
+        unmade=unmade,
+        in_doubt=unmade.keys(),
+    )
+    assert given.given_up == unmade
+    (kept,) = given.machines.values()
+    assert kept.phase is MachinePhase.DELETING
+    assert act(kept) == [Delete(machine=COMING.name, pool="gpu")]
+    kept = turn(kept, listing=(), now=799.0)[COMING.name]
+    once = turn(kept, listing=(), now=800.0)[COMING.name]
+    assert turn(once, listing=(), now=802.0) == {}
+    assert turn(once, listing=(RUNS,), now=802.0)[COMING.name].missing == 0
+
+
+def test_an_unlisted_machine_is_looked_for_from_its_end() -> None:
+    """Its last create may be as young as its end: a boot that is overdue proves nothing."""
+    given = turn(COMING, listing=(), now=601.0)[COMING.name]
+    assert given.phase is MachinePhase.DELETING
+    for now in (602.0, 750.0, 900.0):
+        given = turn(given, listing=(), now=now)[COMING.name]
+    once = turn(given, listing=(), now=901.0)[COMING.name]
+    assert turn(once, listing=(), now=902.0) == {}
+
+
 def test_a_machine_that_greeted_is_not_given_up() -> None:
     """A refusal after the greeting, such as of a repeated call, has no effect."""
     greeted = replace(READY, life=1)

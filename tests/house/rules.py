@@ -31,6 +31,7 @@ _CORE_NAMES = (
     "machine",
     "lifecycle",
     "pool",
+    "pool_size",
     "monitor",
     "scheduler",
 )

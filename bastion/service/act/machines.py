@@ -19,10 +19,11 @@ from bastion.lane import Done, Lane
 from bastion.machine import Build, Machine, MachinePhase, Pool
 from bastion.monitor import Options
 from bastion.pool import Create, MachineAction, Seen, left_zones, machine_actions, reconcile
-from bastion.provider.port import Listed, Provider, TellsAccount, TellsUnreached
+from bastion.provider.port import Provider
 from bastion.records.root import Root
 from bastion.scheduler.reasons.reason import ProviderStockout
-from bastion.service.act.shortages import MAX_SAID_CHARACTERS, Shortage, Shortages
+from bastion.service.act.listing import Listing, listing_of, unreached_hosts
+from bastion.service.act.shortages import Shortage, Shortages
 from bastion.service.draft.machines.deaf import DEAF_S, deaf_machines, mute_machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.withdrawn_attempts import withdraw_attempts
@@ -39,9 +40,6 @@ heard, or its bells are still unread: all get their time again.
 """
 _CREATE = "create "
 _LIST = "list"
-_MOST_HOSTS = 5
-"""Maximum unreached hosts of one pool that are a problem each; the others are only counted."""
-_WAITS = "the provider keeps the request until it has machines"
 
 
 @value
@@ -56,14 +54,6 @@ class OpenPool:
     Called in the lane before each create, so that everything a new machine needs is in place.
     Returns the build that new machines install, if they install one.
     """
-
-
-@value
-class _Listing:
-    """The machines that a provider has listed, and the hosts that it did not reach -> why."""
-
-    seen: tuple[Seen, ...]
-    unreached: Mapping[str, str]
 
 
 class Machines:
@@ -110,6 +100,8 @@ class Machines:
         """Machine -> the machines of the last create that was submitted in its name."""
         self._asked: set[str] = set()
         """Machines for which a create was submitted."""
+        self._in_doubt: set[str] = set()
+        """Machines that may exist, because a create of them was not refused, or is not known."""
         self._unmade: dict[str, str] = {}
         """Machines that their provider refused to create -> why."""
         self._listed_since: dict[str, float] = {}
@@ -137,6 +129,7 @@ class Machines:
                 continue
             if opened is not None:
                 opened.lane.close()
+                self._in_doubt |= {m.name for m in machines.values() if m.pool == name}
             self._left_zones[name] = left[name]
             everywhere = replace(pool, zones=(*pool.zones, *sorted(left[name])))
             self._pools[name] = replace(self._open_pool(everywhere), pool=pool)
@@ -180,7 +173,7 @@ class Machines:
                 self._journal.solved(f"pool {name}: {done.key}")
                 if isinstance(done.result, Build):
                     self.builds[name] = done.result
-                elif isinstance(done.result, _Listing):
+                elif isinstance(done.result, Listing):
                     self._was_listed.add(name)
                     fresh[name] = self._listed(name, done.result, now)
         return fresh
@@ -196,7 +189,9 @@ class Machines:
             if opened.pool.provider != "local" or name in self._listings:
                 continue
             try:
-                first[name] = self._listed(name, _listing(opened, frozenset()), now)
+                first[name] = self._listed(
+                    name, listing_of(opened.provider, name, frozenset()), now
+                )
             except BastionError as error:
                 self._journal.problem(f"pool {name}: {_LIST}", error)
         return first
@@ -224,8 +219,7 @@ class Machines:
         """
         now = draft.now
         self._forget_refused_starts(draft.machines, fresh)
-        if self._steady_since < 0 or now - draft.root.now > LONGEST_GAP_S:
-            self._steady_since = now
+        self._note_gap(draft)
         deaf = self._deaf(draft)
         mute, silent = mute_machines(
             draft.working_jobs(), draft.machines, now, steady_since=self._steady_since
@@ -239,6 +233,7 @@ class Machines:
             now,
             seq=draft.seq,
             unmade=dict(self._refused(draft.machines, now)),
+            in_doubt=self._in_doubt,
             mute=mute,
             deaf=deaf | silent,
             listed_since=self._listed_since,
@@ -297,13 +292,14 @@ class Machines:
             if now >= self._list_at[name] and not self._shortages.is_paused(name, store_now):
                 self._list_at[name] = now + self._listing_s
                 accounts = _accounts(root, name)
-                opened.lane.submit(_LIST, partial(_listing, opened, accounts))
+                opened.lane.submit(_LIST, partial(listing_of, opened.provider, name, accounts))
         for pool in {each.pool for each in root.machines.values() if each.build}:
             if pool in self._pools and pool not in self.builds:
                 self._pools[pool].lane.submit("build", self._pools[pool].before_create)
         self._called_at = {name: at for name, at in self._called_at.items() if now - at < RETRY_S}
         self._batches = {n: each for n, each in self._batches.items() if n in root.machines}
         self._asked &= root.machines.keys()
+        self._in_doubt &= root.machines.keys()
         self._unmade = {n: why for n, why in self._unmade.items() if n in root.machines}
 
     def is_refused(self) -> bool:
@@ -315,12 +311,12 @@ class Machines:
         for opened in self._pools.values():
             opened.lane.close()
 
-    def _listed(self, pool: str, listing: _Listing, now: float) -> tuple[Seen, ...]:
+    def _listed(self, pool: str, listing: Listing, now: float) -> tuple[Seen, ...]:
         """Keep the newest listing of a pool, report its oddities, and return what was seen."""
         self._listings[pool] = listing.seen
         self._gone[pool] = frozenset(seen.name for seen in listing.seen if seen.gone)
         self._listed_since.setdefault(pool, now)
-        problems = dict(_unreached(pool, listing.unreached))
+        problems = dict(unreached_hosts(pool, listing.unreached))
         problems |= {
             f"pool {pool}: machine {seen.name}": seen.odd for seen in listing.seen if seen.odd
         }
@@ -330,6 +326,14 @@ class Machines:
             self._journal.problem(what, BastionError(why))
         self._problems[pool] = problems
         return listing.seen
+
+    def _note_gap(self, draft: Draft) -> None:
+        """Note a gap in the commits; another bastion may have requested what the first turn has."""
+        is_first = self._steady_since < 0
+        if is_first:
+            self._in_doubt |= draft.root.machines.keys()
+        if is_first or draft.now - draft.root.now > LONGEST_GAP_S:
+            self._steady_since = draft.now
 
     def _deaf(self, draft: Draft) -> frozenset[str]:
         """Return machines whose agents answer nothing although commits have had no gap."""
@@ -347,12 +351,15 @@ class Machines:
             self._shortages.made(pool.name, zone, now)
             for machine in batch:
                 self._unmade.pop(machine.name, None)
+                self._in_doubt.add(machine.name)
             return
         if isinstance(done.error, ProviderRefusedError) and not batch and done.key != _LIST:
             return  # reported as a problem; without a listing, a machine would be created unseen
         self._shortages.refused(pool, zone, done.error, now)
         if isinstance(done.error, NoCapacityError | ProviderRefusedError):
             self._unmade.update((machine.name, str(done.error)) for machine in batch)
+        else:
+            self._in_doubt.update(machine.name for machine in batch)
 
     def _forget_refused_starts(
         self, machines: Mapping[str, Machine], fresh: Mapping[str, tuple[Seen, ...]]
@@ -446,55 +453,3 @@ def _unknown_pool(count: int) -> BastionError:
 def _accounts(root: Root, pool: str) -> frozenset[str]:
     """Return the accounts or projects in which a pool's machines were listed: one, or none."""
     return frozenset(m.account for m in root.machines.values() if m.pool == pool and m.account)
-
-
-def _listing(opened: OpenPool, accounts: frozenset[str]) -> _Listing:
-    """
-    List a pool whose machines are in `accounts`.
-
-    Raises:
-        ProviderError: What its provider raises; also if the listing is of another account, where
-            all of the machines would seem to be gone.
-    """
-    provider = opened.provider
-    found = [listed for listed in provider.list() if listed.pool == opened.pool.name]
-    if accounts and isinstance(provider, TellsAccount):
-        here = next(filter(None, (listed.account for listed in found)), "") or provider.account()
-        if here and here not in accounts:
-            raise _elsewhere(", ".join(sorted(accounts)), here)
-    seen = tuple(map(_seen, found))
-    unreached = provider.unreached() if isinstance(provider, TellsUnreached) else {}
-    return _Listing(seen=seen, unreached=unreached)
-
-
-def _elsewhere(accounts: str, here: str) -> ProviderRefusedError:
-    return ProviderRefusedError(
-        f"its machines are in {accounts}, and the bastion lists and creates machines in {here}:"
-        " so it ignores that list and creates nothing",
-        hint="give the bastion the credentials and options.project it had, or rename the pool",
-    )
-
-
-def _unreached(pool: str, hosts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what does not answer, and why: some hosts by name, and how many more there are."""
-    for host in sorted(hosts)[:_MOST_HOSTS]:
-        yield f"pool {pool}: host {host}", hosts[host].removeprefix(f"host {host}: ")
-    if (more := len(hosts) - _MOST_HOSTS) > 0:
-        those = "1 more does" if more == 1 else f"{more} more do"
-        yield f"pool {pool}: hosts", f"{those} not answer; bastion doctor names each"
-
-
-def _seen(listed: Listed) -> Seen:
-    return Seen(
-        name=listed.name,
-        pool=listed.pool,
-        runs=listed.state in ("waiting", "creating", "running", "deleting"),
-        gone=listed.state == "gone",
-        waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
-        prepares=listed.prepares[:MAX_SAID_CHARACTERS],
-        stuck=listed.stuck[:MAX_SAID_CHARACTERS],
-        odd=listed.odd,
-        account=listed.account,
-        leaves_rest=listed.leaves_rest,
-        ended=listed.text[:MAX_SAID_CHARACTERS] if listed.state == "gone" else "",
-    )

@@ -18,7 +18,7 @@ from bastion.errors import (
 )
 from bastion.job import Attempt, End
 from bastion.machine import MachinePhase
-from bastion.pool import UNWANTED_S
+from bastion.pool_size import UNWANTED_S
 from bastion.provider.port import Listed
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Ended
@@ -796,6 +796,41 @@ def test_a_provider_looks_where_machines_were_made_before_the_pool_was_moved() -
     opened = len(rig.opened)
     rig.turn(3, seconds=20.0)
     assert len(rig.opened) == opened, "a zone that is empty closes nothing"
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_machine_that_may_be_made_is_looked_for_where_it_may_be(successor: bool) -> None:
+    """It is looked for there even if its zone then has none, and its pool has moved away."""
+    zoned = ON_DEMAND + 'zones = ["a-1"]\n'
+    rig = Rig(config=zoned)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.refusal = ProviderUnavailableError("no answer")
+    rig.submit(h100=8)
+    (name,) = rig.root.machines
+    provider.sold_out, provider.refusal = {"a-1"}, None
+    if successor:
+        rig.leader = rig.take("other", pid=2)
+        provider = rig.providers["gpu"]
+        provider.sold_out = {"a-1"}
+    rig.until(lambda: rig.root.machines[name].phase.value == "deleting")
+    rig.put(layout.CONFIG, zoned.replace('"a-1"', '"b-1"'))
+    rig.until(lambda: rig.opened[-1].zones == ("b-1", "a-1"))
+    rig.providers["gpu"].states[name] = "running"
+    rig.until(lambda: name not in rig.root.machines, turns=1000)
+    assert name in rig.providers["gpu"].deletes
+
+
+def test_a_machine_that_is_certainly_not_made_is_not_looked_for() -> None:
+    """Its only call was refused, so it leaves in the same turn."""
+    rig = Rig(config=ON_DEMAND)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.stock = 0
+    rig.submit(h100=8)
+    rig.until(lambda: bool(provider.creates))
+    rig.turn(2)
+    assert not rig.root.machines
 
 
 def test_a_host_that_does_not_answer_is_a_problem_until_it_does() -> None:
