@@ -169,11 +169,9 @@ def reconcile(
     }
     _end_slices(kept, in_use)
     _resize(kept, pools, now, seq)
-    for name in machines.keys() & kept.keys():
-        kept[name] = _may_appear(machines[name], kept[name], now)
     stale = next(_unknown(listings, machines, newer_than=seq - 1), "")
     return Reconciled(
-        machines=kept,
+        machines={n: _may_appear(machines.get(n, each), each, now) for n, each in kept.items()},
         given_up=given_up,
         lifeless=frozenset(lifeless.keys() & given_up.keys()),
         stale=stale,
