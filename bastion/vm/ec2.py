@@ -6,7 +6,6 @@ import hashlib
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -191,8 +190,7 @@ class Ec2Vm:
     def _ask(
         self, method: str, what: str, *, but: Iterable[str] = (), **given: Any
     ) -> Mapping[str, Any]:
-        do = partial(getattr(self._client, method), **given)
-        answer: Mapping[str, Any] = call(do, what, but=but)
+        answer: Mapping[str, Any] = call(self._client, method, what, but=but, **given)
         return answer
 
 

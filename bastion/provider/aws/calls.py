@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from bastion.errors import ProviderRefusedError, ProviderUnavailableError
 from bastion.provider.aws.verdicts import verdict
+from bastion.store.network_fault import fault_of
 
 
-def call(do: Callable[[], Any], what: str, *, but: Iterable[str] = ()) -> Any:
+def call(client: Any, method: str, what: str, *, but: Iterable[str] = (), **given: Any) -> Any:
     """
-    Return the result of `do`; an error whose code is in `but` counts as an empty answer.
+    Return the answer to one call; an error whose code is in `but` counts as an empty answer.
 
     Args:
-        do: Makes one call with a boto3 client.
+        client: A boto3 client.
+        method: Its method.
         what: What is being done, for error messages.
         but: EC2 error codes.
+        given: Arguments of the method.
 
     Raises:
         ProviderError: Depends on EC2's answer; see `verdict`.
@@ -25,7 +28,7 @@ def call(do: Callable[[], Any], what: str, *, but: Iterable[str] = ()) -> Any:
     from botocore.parsers import ResponseParserError
 
     try:
-        return do()
+        return getattr(client, method)(**given)
     except exceptions.ClientError as error:
         fault = error.response.get("Error", {})
         code, text = fault.get("Code", ""), fault.get("Message", "")
@@ -52,4 +55,5 @@ def call(do: Callable[[], Any], what: str, *, but: Iterable[str] = ()) -> Any:
         KeyError,
         ValueError,
     ) as error:
-        raise ProviderUnavailableError(f"{what}: EC2 did not answer: {error!r}") from error
+        fault = fault_of(error, client.meta.endpoint_url, authorities="AWS_CA_BUNDLE")
+        raise ProviderUnavailableError(f"{what}: {fault.what}", hint=fault.hint) from error

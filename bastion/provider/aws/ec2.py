@@ -280,7 +280,7 @@ class Ec2Provider:
         """
         # This also checks whether botocore is installed.
         ec2 = self._open(region or self._region)
-        answer: Mapping[str, Any] = call(lambda: getattr(ec2, method)(**given), what, but=but)
+        answer: Mapping[str, Any] = call(ec2, method, what, but=but, **given)
         return answer
 
     def _open(self, region: str) -> Any:

@@ -21,6 +21,7 @@ from bastion.clock import Clock
 from bastion.errors import ProviderRefusedError, ProviderUnavailableError
 from bastion.provider.gcp.answers import failure_of, without_token
 from bastion.provider.gcp.verdicts import Failure, verdict
+from bastion.store.network_fault import fault_of
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -143,7 +144,8 @@ class Api:
         except google.auth.exceptions.GoogleAuthError as error:
             raise without_token(error) from error
         except (httplib2.HttpLib2Error, HTTPException, OSError) as error:
-            raise ProviderUnavailableError(f"{what}: Google did not answer: {error!r}") from error
+            fault = fault_of(error, request.uri)
+            raise ProviderUnavailableError(f"{what}: {fault.what}", hint=fault.hint) from error
         except (ValueError, RecursionError) as error:
             raise ProviderUnavailableError(f"{what}: Google's answer is not JSON") from error
         if not isinstance(answer, dict):

@@ -100,6 +100,21 @@ def test_what_is_no_answer_of_googles_is_no_answer(answer: bytes) -> None:
             provider.list()
 
 
+def test_a_server_that_is_away_is_told_in_words() -> None:
+    """The error names the server and what to check, as errors of stores do."""
+    with canned(b"") as url:
+        pass
+    for at, words in (
+        (url, f"list of pool {GPUS.name}: {url} refuses connections"),
+        ("http://nowhere.invalid", "the host name nowhere.invalid was not found"),
+    ):
+        api = Api("compute", project="acme", clock=VirtualClock(), endpoint=f"{at}/compute/v1/")
+        provider = GceProvider(GPUS, bucket=BUCKET, script=script, api=api)
+        with pytest.raises(ProviderUnavailableError, match=words) as away:
+            provider.list()
+        assert away.value.hint.startswith("check the ")
+
+
 def test_a_pause_that_google_asks_for_is_kept(server: Compute) -> None:
     """An exceeded rate limit says how long to wait: as Google asks, within bounds."""
     for asked, kept_s in (("45", 45.0), ("1", 20.0), ("86400", 300.0)):
