@@ -133,12 +133,12 @@ class Bucket:
     def take(self) -> str:
         """See `Step`."""
         client, what = _client("s3", self.region, self.endpoint_url), f"bucket s3://{self.name}"
-        if call(lambda: client.head_bucket(Bucket=self.name), what, but=("404", "NoSuchBucket")):
+        if call(client, "head_bucket", what, but=("404", "NoSuchBucket"), Bucket=self.name):
             return ""
         # Amazon refuses the name of its first region but accepts all others.
         place = {"LocationConstraint": self.region}
         given: Json = {} if self.region == "us-east-1" else {"CreateBucketConfiguration": place}
-        call(lambda: client.create_bucket(Bucket=self.name, **given), what)
+        call(client, "create_bucket", what, Bucket=self.name, **given)
         return f"made bucket s3://{self.name} in {self.region}"
 
 
@@ -166,20 +166,21 @@ class Role:
         client, name, what = _client("iam"), self.name, f"role {self.name}"
         gone = ("NoSuchEntity",)
         made = []
-        if not call(lambda: client.get_role(RoleName=name), what, but=gone):
+        if not call(client, "get_role", what, but=gone, RoleName=name):
             document = json.dumps(_ASSUMED)
-            call(lambda: client.create_role(RoleName=name, AssumeRolePolicyDocument=document), what)
+            call(client, "create_role", what, RoleName=name, AssumeRolePolicyDocument=document)
             made.append("role")
-        shown = call(lambda: client.get_instance_profile(InstanceProfileName=name), what, but=gone)
+        shown = call(client, "get_instance_profile", what, but=gone, InstanceProfileName=name)
         if not shown:
-            call(lambda: client.create_instance_profile(InstanceProfileName=name), what)
+            call(client, "create_instance_profile", what, InstanceProfileName=name)
             made.append("instance profile")
         if not (shown and shown["InstanceProfile"]["Roles"]):
             call(
-                lambda: client.add_role_to_instance_profile(
-                    InstanceProfileName=name, RoleName=name
-                ),
+                client,
+                "add_role_to_instance_profile",
                 what,
+                InstanceProfileName=name,
+                RoleName=name,
             )
         return f"made {' and '.join(made)} {name}" if made else ""
 
@@ -205,11 +206,11 @@ class Policy:
         """See `Step`."""
         client, what = _client("iam"), f"policy {POLICY} of role {self.role}"
         named: Json = {"RoleName": self.role, "PolicyName": POLICY}
-        shown = call(lambda: client.get_role_policy(**named), what, but=("NoSuchEntity",))
+        shown = call(client, "get_role_policy", what, but=("NoSuchEntity",), **named)
         if shown and _document(shown["PolicyDocument"]) == self.document:
             return ""
         text = json.dumps(self.document)
-        call(lambda: client.put_role_policy(**named, PolicyDocument=text), what)
+        call(client, "put_role_policy", what, **named, PolicyDocument=text)
         return f"{what}: {len(self.document['Statement'])} statements"
 
 

@@ -30,8 +30,8 @@ def call(client: Any, method: str, what: str, *, but: Iterable[str] = (), **give
     try:
         return getattr(client, method)(**given)
     except exceptions.ClientError as error:
-        fault = error.response.get("Error", {})
-        code, text = fault.get("Code", ""), fault.get("Message", "")
+        said = error.response.get("Error", {})
+        code, text = said.get("Code", ""), said.get("Message", "")
         if code in but:
             return {}
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
