@@ -47,7 +47,7 @@ class Listed:
     What must still be done in it before it can boot, such as pulling its image; empty if nothing.
     """
     stuck: str = ""
-    """Why its agent, which has never started, does not start; empty if that is not known."""
+    """Why its agent, which has never started, does not start, or why it does not end."""
     odd: str = ""
     """What an admin must fix, such as a manual copy of it; empty if there is nothing."""
     created_at: str = ""

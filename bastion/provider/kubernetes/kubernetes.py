@@ -45,6 +45,7 @@ from bastion.provider.kubernetes.pod_states import (
     is_being_made,
     is_collected,
     is_deleted,
+    is_ending,
     listed_of,
 )
 from bastion.provider.port import Listed
@@ -56,6 +57,11 @@ TIDY_S = 10.0
 """
 Time for removing leftovers within one list. If each removal takes half a minute, such as with a
 webhook of the cluster that does not answer, the list of a large pool would take an hour.
+"""
+UNCONFIRMED_S = 300.0
+"""
+How long a pod may be Terminating after its grace before an admin is told. A kubelet that answers
+needs seconds.
 """
 END_S = 2
 """Between the signal and the end of a deleted machine: nothing is running there."""
@@ -100,6 +106,8 @@ class KubernetesProvider:
         self._events = f"/api/v1/namespaces/{self._namespace}/events"
         self._seen: dict[str, float] = {}
         """UID of a pod -> when its end was first seen. A new bastion sees it again."""
+        self._ending: dict[str, float] = {}
+        """UID of a Terminating pod -> when it was first seen as such."""
 
     @property
     def vouches(self) -> bool:
@@ -108,20 +116,23 @@ class KubernetesProvider:
 
     def list(self) -> tuple[Listed, ...]:
         """See the port; what is left of ended pods is removed after a time."""
-        found, seen = {}, {}
+        found, seen, ending = {}, {}, {}
         shown = [*self._shown()]
         events = self._told() if any(is_being_made(said) for _, said in shown) else {}
         tidies_until = self._clock.monotonic() + TIDY_S
         for machine, said in shown:
             told = events.get(said["metadata"]["uid"], ())
             listed = listed_of(said, machine, self._pool.name, told)
+            uid, now = said["metadata"]["uid"], self._clock.monotonic()
+            if is_ending(said):
+                ending[uid] = self._ending.get(uid, now)
+                listed = _unconfirmed(listed, said, now - ending[uid])
             if listed.state == "gone":
-                uid, now = said["metadata"]["uid"], self._clock.monotonic()
                 seen[uid] = self._seen.get(uid, now)
                 if now <= tidies_until:
                     listed = self._tidied(listed, said, now - seen[uid])
             found[machine] = listed
-        self._seen = seen
+        self._seen, self._ending = seen, ending
         return tuple(found[name] for name in sorted(found))
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
@@ -269,3 +280,16 @@ class KubernetesProvider:
             name = self._names.machine(said["metadata"])
             if name is not None:
                 yield name, said
+
+
+def _unconfirmed(listed: Listed, said: Mapping[str, Any], ending_s: float) -> Listed:
+    """Report a pod whose kubelet has not confirmed its end for long."""
+    metadata, node = said["metadata"], said["spec"]["nodeName"]
+    if ending_s <= UNCONFIRMED_S + metadata.get("deletionGracePeriodSeconds", 0):
+        return listed
+    why = (
+        f"its pod {metadata['name']} is Terminating, and its node {node} has not confirmed its end;"
+        f" if that node is off permanently, run: kubectl delete node {node} (the bastion forces"
+        " nothing: the pod's processes may still run)"
+    )
+    return replace(listed, stuck=f"Kubernetes: {why}", odd=why)

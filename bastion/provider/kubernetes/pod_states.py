@@ -65,6 +65,11 @@ def is_deleted(pod: Pod) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
+def is_ending(pod: Pod) -> bool:
+    """Whether the end of `pod` was requested, and its kubelet has not confirmed it."""
+    return is_deleted(pod) and _state(pod) == "deleting" and not is_collected(pod)
+
+
 def is_collected(pod: Pod) -> bool:
     """Whether `pod` is over without a report of its kubelet, and none will follow."""
     is_over = pod["status"].get("phase", "") in _OVER

@@ -14,7 +14,7 @@ from typing import Literal
 
 from bastion.errors import ProviderError
 from bastion.history.prices import price_in_force
-from bastion.machine import Machine, Pool
+from bastion.machine import Machine, MachinePhase, Pool
 from bastion.machine_name import parse_machine
 from bastion.provider.port import Listed, Provider, TellsRights, TellsUnreached
 from bastion.spec.values.quantity import text_of_seconds
@@ -33,11 +33,12 @@ class Odd:
     pool: str
     machine: str = ""
     """Empty for the pool itself."""
-    kind: Literal["orphan", "stranger", "absent", "silent", "unreachable", "rights"]
+    kind: Literal["orphan", "stranger", "absent", "ending", "silent", "unreachable", "rights"]
     """
     `orphan`: it exists and no record needs it. `stranger`: a later commit than root's named it, or
-    none did. `absent`: root has it as ready but its provider does not have it. `silent`: a local
-    machine whose agent no longer rings. `unreachable`: the pool, or its host that `zone` names.
+    none did. `absent`: root has it as ready but its provider does not have it. `ending`: its permit
+    has expired, but its provider has not confirmed that it is gone. `silent`: a local machine whose
+    agent no longer rings. `unreachable`: the pool, or its host that `zone` names.
     `rights`: a pool in which the identity in use cannot create or delete machines.
     """
     text: str = ""
@@ -133,13 +134,34 @@ def odd_machines(
             price_per_hour=price_in_force(pool.price_per_hour, pool.instance_type, pool.terms, now),
             is_list_price=not pool.price_per_hour,
         )
+    yield from _ending_machines(pool, listed, machines)
+    states = {each.name: each.state for each in listed}
     for machine in machines.values():
         is_listed = machine.name in standing or machine.zone in unreached
-        if machine.pool == pool.name and machine.made_at and not is_listed:
-            text = f"is {machine.phase.value} in root, and its provider does not list it"
+        is_ours = machine.pool == pool.name and machine.phase is not MachinePhase.DELETING
+        if is_ours and machine.made_at and not is_listed:
+            state = states.get(machine.name)
+            shown = f"shows it as {state}" if state else "does not list it"
+            text = f"is {machine.phase.value} in root, and its provider {shown}"
             yield Odd(
                 pool=pool.name, machine=machine.name, kind="absent", text=text, zone=machine.zone
             )
+
+
+def _ending_machines(
+    pool: Pool, listed: Iterable[Listed], machines: Mapping[str, Machine]
+) -> Iterator[Odd]:
+    """Yield the machines of a cluster whose permits have expired and that have not ended."""
+    if not pool.permit_s or pool.machines_per_zone:
+        return
+    for each in listed:
+        if each.state == "deleting" and each.name not in machines:
+            said = f" ({each.text})" if each.text else ""
+            text = (
+                f"is being deleted{said}, and its node has not confirmed its end; if the node is"
+                f" off permanently, remove it from the cluster: bastion help run-on-{pool.provider}"
+            )
+            yield Odd(pool=pool.name, machine=each.name, kind="ending", text=text, zone=each.zone)
 
 
 def delete_orphans(

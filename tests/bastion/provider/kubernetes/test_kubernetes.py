@@ -24,6 +24,7 @@ from bastion.provider.kubernetes.kubectl import ChangedError, Json, Kubectl, Mis
 from bastion.provider.kubernetes.kubernetes import (
     KEEP_DELETED_S,
     KEEP_ENDED_S,
+    UNCONFIRMED_S,
     KubernetesProvider,
 )
 from bastion.provider.kubernetes.names import BUCKET as BUCKET_KEY
@@ -254,6 +255,32 @@ def test_a_node_that_does_not_answer_proves_nothing(
         assert only(provider).state == "deleting"
     cluster.kubelet.node_of(POD).is_silent = False
     until_state(provider, "gone")
+
+
+def test_a_pod_on_a_dead_node_is_told_with_what_to_do(cluster: Kubernetes) -> None:
+    """It stays Terminating until an admin removes the node; then nothing of it is left."""
+    clock = LateClock()
+    provider = provider_of(cluster, clock=clock)
+    create(provider, cluster)
+    until_state(provider, "running")
+    cluster.kubelet.node_of(POD).is_silent = True
+    provider.delete(MACHINE.name)
+    assert (only(provider).stuck, only(provider).odd) == ("", "")
+    clock.late_s += UNCONFIRMED_S + 10.0
+    (pod,) = cluster.pods.of.values()
+    node = pod["spec"]["nodeName"]
+    told = only(provider)
+    assert told.state == "deleting"
+    assert told.odd == (
+        f"its pod {POD} is Terminating, and its node {node} has not confirmed its end; if that node"
+        f" is off permanently, run: kubectl delete node {node} (the bastion forces nothing: the"
+        " pod's processes may still run)"
+    )
+    assert told.stuck == f"Kubernetes: {told.odd}"
+    cluster.kubelet.lose(POD)
+    assert only(provider).odd == ""
+    provider.delete(MACHINE.name)
+    assert provider.list() == ()
 
 
 def test_a_node_that_was_deleted_proves_nothing(

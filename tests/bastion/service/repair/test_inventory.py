@@ -7,6 +7,7 @@ from dataclasses import replace
 from bastion.clock import VirtualClock
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.provider.fake import FakeProvider
+from bastion.provider.port import Listed
 from bastion.service.repair.inventory import delete_orphans, listed_or_why, odd_machines
 from quota import Amounts
 
@@ -45,6 +46,36 @@ def test_orphans_strangers_and_absent_machines_are_told_apart() -> None:
         "gpu-of-ada": "stranger",
         "gpu-4-0": "absent",
     }
+
+
+def test_a_machine_on_a_node_that_is_off_is_told() -> None:
+    """Root has let go of it as its permit has expired; a cloud confirms the end by itself."""
+    ending = Listed(name="gpu-2-0", pool="gpu", state="deleting", text="Kubernetes: deleted")
+    cluster = replace(POOL, provider="kubernetes", permit_s=600.0)
+    for pool, known, found in (
+        (cluster, {}, ["ending"]),
+        (cluster, {KNOWN.name: replace(KNOWN, phase=MachinePhase.DELETING)}, []),
+        (POOL, {}, []),
+    ):
+        odd = [*odd_machines(pool, (ending,), known, seq=5, now=0.0)]
+        assert [each.kind for each in odd] == found
+    (told,) = odd_machines(cluster, (ending,), {}, seq=5, now=0.0)
+    assert told.text == (
+        "is being deleted (Kubernetes: deleted), and its node has not confirmed its end; if the"
+        " node is off permanently, remove it from the cluster: bastion help run-on-kubernetes"
+    )
+
+
+def test_a_machine_that_is_being_deleted_is_not_absent() -> None:
+    """It is as intended in root; one that its provider deletes on its own is told as such."""
+    ending = Listed(name="gpu-2-0", pool="gpu", state="deleting")
+    intended = replace(KNOWN, phase=MachinePhase.DELETING)
+    assert not [*odd_machines(POOL, (ending,), {KNOWN.name: intended}, seq=5, now=0.0)]
+    (odd,) = odd_machines(POOL, (ending,), {KNOWN.name: KNOWN}, seq=5, now=0.0)
+    assert (odd.kind, odd.text) == (
+        "absent",
+        "is ready in root, and its provider shows it as deleting",
+    )
 
 
 def test_a_pool_that_cannot_be_listed_says_why() -> None:
