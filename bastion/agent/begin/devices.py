@@ -78,7 +78,7 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
     counted = _count_problem(declared, _device_files())
     if counted or not gpus:
         return DeviceReport(unwell=counted)
-    log = _kernel_log()
+    log = kernel_log()
     library = own_program("bastion.agent.begin.nvml", *(() if log else (f"{XID_S:g}",)))
     smi = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
     table = _answer("the library of its GPUs", library)
@@ -197,20 +197,30 @@ def _numbered(folder: Path, prefix: str) -> int:
     return sum(1 for file in files if re.fullmatch(rf"{prefix}\d+", file.name))
 
 
-def _kernel_log() -> str:
-    """Return the kernel's log; empty without permission to read it."""
+def kernel_log(device: Path = Path("/dev/kmsg")) -> str:
+    """
+    Return the kernel's log since an admin last cleared it; empty without permission to read it.
+
+    The log outlives the reset of a device, so `dmesg --clear` says that its errors are over.
+    Source: Documentation/ABI/testing/dev-kmsg of Linux, on `SEEK_DATA`.
+    """
     said = []
     try:
-        handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        handle = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return ""
     try:
+        os.lseek(handle, 0, os.SEEK_DATA)
         while True:
             try:
-                said.append(os.read(handle, 8192))  # one record per call
+                record = os.read(handle, 8192)  # one record per call
             except BrokenPipeError:
                 continue  # it was overwritten in the meantime: the next one follows
+            if not record:
+                break
+            said.append(record)
     except OSError:
-        return b"".join(said).decode(errors="replace")
+        pass  # there are no more
     finally:
         os.close(handle)
+    return b"".join(said).decode(errors="replace")

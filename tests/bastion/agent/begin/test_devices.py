@@ -13,6 +13,7 @@ from bastion.agent.begin.devices import (
     _count_problem,
     _device_files,
     gpu_report,
+    kernel_log,
     look_at_devices,
 )
 
@@ -54,6 +55,19 @@ def test_a_fatal_xid_is_found_by_its_place_on_the_bus() -> None:
     report = gpu_report({"h100": 2}, table(row(0), row(1)), log)
     assert report.bad == {"h100": (1,)}
     assert report.text == "h100 1: XID 79, it has fallen off the bus"
+
+
+def test_an_xid_before_the_log_was_cleared_no_longer_counts(tmp_path: Path) -> None:
+    """The log outlives a reset of the GPU; in a file, a hole is what the kernel has cleared."""
+    log, xid = tmp_path / "kmsg", b"4,7,0,-;NVRM: Xid (PCI:0000:0a:00): 79, GPU is gone\n"
+    log.write_bytes(xid)
+    assert kernel_log(log) == xid.decode()
+    os.truncate(log, 0)
+    os.truncate(log, 1 << 20)
+    with log.open("ab") as file:
+        file.write(b"5,8,1,-;usb 1-1: new device\n")
+    assert kernel_log(log) == "5,8,1,-;usb 1-1: new device\n"
+    assert kernel_log(tmp_path / "none") == ""
 
 
 def test_a_card_without_ecc_is_well() -> None:
