@@ -52,6 +52,8 @@ ALIASES: Mapping[str, str] = {
 """Other names of columns, as in published traces."""
 
 MAX_DEVICES = 1_000_000
+MAX_S = 1e11
+"""Of a time or a length, in seconds: sums with milliseconds or nanoseconds would be inexact."""
 
 
 def column_of(header: str) -> str:
@@ -111,17 +113,27 @@ def seconds_of(written: Any) -> float:
         ValueError: It is neither.
     """
     try:
-        seconds = float(written)
+        seconds = _number(written)
     except (TypeError, ValueError):
-        return _date(written)
+        seconds = date_of(written)
+        if seconds < 0:
+            raise ValueError("is before 1970; allowed: a later date, or seconds") from None
     if not math.isfinite(seconds):
         raise ValueError("is not a time; allowed: seconds or a date")
     if seconds < 0:
         raise ValueError("is negative; allowed: 0 or more seconds, or a date")
+    if seconds > MAX_S:
+        raise ValueError(f"is too large; allowed: up to {MAX_S:,.0f} seconds, or a date")
     return seconds
 
 
-def _date(written: Any) -> float:
+def date_of(written: Any) -> float:
+    """
+    Return the seconds since 1970 of a date; one without a time zone is in UTC.
+
+    Raises:
+        ValueError: It is no date.
+    """
     try:
         found = datetime.fromisoformat(str(written).strip())
     except ValueError:
@@ -130,19 +142,29 @@ def _date(written: Any) -> float:
     return zoned.timestamp()
 
 
+def _number(written: Any) -> float:
+    """Return `written` as a number, infinite if it is too large for one."""
+    try:
+        return float(written)
+    except OverflowError:
+        return math.inf
+
+
 def _length(written: Any) -> float:
     try:
-        seconds = float(written)
+        seconds = _number(written)
     except (TypeError, ValueError):
         raise ValueError("is not a number of seconds") from None
-    if not math.isfinite(seconds) or seconds <= 0:
+    if math.isnan(seconds) or seconds <= 0:
         raise ValueError("is not above zero; allowed: seconds")
+    if seconds > MAX_S:
+        raise ValueError(f"is too large; allowed: up to {MAX_S:,.0f} seconds")
     return seconds
 
 
 def _count(written: Any) -> int:
     try:
-        number = float(written)
+        number = _number(written)
     except (TypeError, ValueError):
         raise ValueError("is not a whole number") from None
     if not math.isfinite(number) or number != int(number) or not 1 <= number <= MAX_DEVICES:

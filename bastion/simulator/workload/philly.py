@@ -9,8 +9,9 @@ Source: https://github.com/msr-fiddle/philly-traces, `cluster_job_log`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
+
+from bastion.simulator.workload.columns import date_of
 
 _MARKS = ("submitted_time", "attempts")
 
@@ -27,10 +28,11 @@ def columns_of_philly(row: Mapping[str, Any]) -> dict[str, Any]:
     A job without an attempt, or whose attempts have no end, has no duration, like one that never
     ran.
     """
-    attempts = [each for each in row.get("attempts") or () if isinstance(each, dict)]
+    attempts = _objects(row.get("attempts"))
     worked_s = sum(_seconds(each.get("start_time"), each.get("end_time")) for each in attempts)
     devices = [
-        sum(len(host.get("gpus", ())) for host in each.get("detail", ())) for each in attempts
+        sum(len(_list(host.get("gpus"))) for host in _objects(each.get("detail")))
+        for each in attempts
     ]
     return {
         "submit": row.get("submitted_time", ""),
@@ -42,10 +44,17 @@ def columns_of_philly(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _objects(found: Any) -> list[dict[str, Any]]:
+    return [each for each in _list(found) if isinstance(each, dict)]
+
+
 def _seconds(start: Any, end: Any) -> float:
     """Return the seconds of one attempt; none if one of its times is missing (None in Philly)."""
     try:
-        lasted = datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
+        return max(0.0, date_of(end) - date_of(start))
     except ValueError:
         return 0.0
-    return max(0.0, lasted.total_seconds())

@@ -13,6 +13,7 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +21,13 @@ from bastion.errors import SpecError
 from bastion.simulator.workload.columns import BEYOND, COLUMNS, REQUIRED, column_of, job_of
 from bastion.simulator.workload.job import TraceJob, Workload
 from bastion.simulator.workload.philly import columns_of_philly, is_of_philly
+from bastion.value import replace
 
 MAX_SHOWN = 20
 """Problems that are listed; further ones are counted."""
 
-Row = tuple[int, Mapping[str, Any]]
-"""(line, or position in an array; cells by column)"""
+Row = tuple[int, Mapping[str, Any] | str]
+"""(line, or position in an array; cells by column, or why it has none)"""
 Fits = Callable[[TraceJob], TraceJob | str]
 """Returns a job as it will run, or why it never can."""
 _SAME = 3
@@ -76,9 +78,10 @@ def read_trace(
     if suffix not in (".csv", ".jsonl") and text.lstrip().startswith("["):
         suffix = ".json"
     is_json = suffix in (".json", ".jsonl")
-    rows = _json_rows(path, text, suffix) if is_json else _csv_rows(path, text)
+    columns, rows = _json_rows(path, text, suffix) if is_json else _csv_rows(path, text)
     word = "item" if suffix == ".json" else "line"
-    return checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word, first=first)
+    found = checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word, first=first)
+    return replace(found, notes=(*_unread_note(columns), *found.notes))
 
 
 def checked(
@@ -103,7 +106,7 @@ def checked(
     last = -1.0
     unsorted: list[int] = []
     for line, row in rows:
-        found = job_of(row, len(jobs) + len(bad), line)
+        found = [row] if isinstance(row, str) else job_of(row, len(jobs) + len(bad), line)
         if isinstance(found, list):
             bad.append(BadRow(line, "; ".join(found)))
             continue
@@ -188,44 +191,102 @@ def write_trace(workload: Workload, path: str | Path) -> None:
             writer.writerow([cells[column] for column in COLUMNS])
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[Row]:
-    reader = csv.reader(text.splitlines())
-    header = next(reader, None)
+def _unread_note(columns: Sequence[str]) -> tuple[str, ...]:
+    unread = ", ".join(dict.fromkeys(each for each in columns if each and each not in COLUMNS))
+    return (f"columns that are not read: {unread}",) if unread else ()
+
+
+def _csv_rows(path: Path, text: str) -> tuple[Sequence[str], Iterator[Row]]:
+    """Return the columns, and the rows."""
+    lines = _csv_lines(path, text)
+    _, header = next(lines, (0, None))
     if header is None:
         raise SpecError(f"{path.name}: is empty; the first line names the columns")
+    if isinstance(header, str):
+        raise SpecError(f"{path.name}: line 1: {header}")
     columns = _columns(path, header)
-    for cells in reader:
-        cells = [cell.strip() for cell in cells]
+    return columns, _csv_cells(columns, lines)
+
+
+def _csv_lines(path: Path, text: str) -> Iterator[tuple[int, list[str] | str]]:
+    """Yield each row with its last line: its cells, or what is wrong with it."""
+    reader = csv.reader(StringIO(text), strict=True)
+    while True:
+        first = reader.line_num + 1
+        try:
+            cells = next(reader)
+            yield reader.line_num, cells
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "expected after" not in str(error):
+                # Everything behind an open quote is in one cell, so nothing there can be skipped.
+                raise SpecError(
+                    f"{path.name}: line {first}: {error}",
+                    hint='does a cell begin with a quote that no other ends? Write " in it as ""',
+                ) from None
+            yield reader.line_num, f"is not CSV: {error}"
+
+
+def _csv_cells(
+    columns: Sequence[str], lines: Iterable[tuple[int, list[str] | str]]
+) -> Iterator[Row]:
+    for line, found in lines:
+        if isinstance(found, str):
+            yield line, found
+            continue
+        cells = [cell.strip() for cell in found]
         if any(cells):
             beyond = [*filter(None, cells[len(columns) :])]
-            yield reader.line_num, {**dict(zip(columns, cells)), BEYOND: beyond}
+            yield line, {**dict(zip(columns, cells)), BEYOND: beyond}
 
 
-def _json_rows(path: Path, text: str, suffix: str) -> Iterator[Row]:
+def _json_rows(path: Path, text: str, suffix: str) -> tuple[Sequence[str], Iterator[Row]]:
+    """Return the columns of the first row, and the rows."""
+    found = _lines(text) if suffix == ".jsonl" else _items(path, text)
+    rows = [(line, _object(row)) for line, row in found]
+    shown = next((row for _, row in rows if not isinstance(row, str)), None)
+    if shown is None:
+        return (), iter(rows)
+    of_philly = is_of_philly(shown)
+    read = columns_of_philly if of_philly else _by_column
+    cells = ((line, row if isinstance(row, str) else read(row)) for line, row in rows)
+    return () if of_philly else _columns(path, [*shown]), cells
+
+
+def _lines(text: str) -> Iterator[tuple[int, Any]]:
+    """Yield each line, decoded; for one that is not JSON, the error."""
+    for line, row in enumerate(text.split("\n"), 1):
+        if not row.strip():
+            continue
+        try:
+            yield line, json.loads(row)
+        except (ValueError, RecursionError) as error:
+            yield line, error
+
+
+def _items(path: Path, text: str) -> Iterator[tuple[int, Any]]:
     try:
-        if suffix == ".jsonl":
-            lines = enumerate(text.splitlines(), 1)
-            found = [(line, json.loads(row)) for line, row in lines if row.strip()]
-        else:
-            loaded = json.loads(text)
-            rows = loaded.get("jobs") if isinstance(loaded, dict) else loaded
-            if not isinstance(rows, list):
-                raise SpecError(f"{path.name}: no array of jobs, nor an object with `jobs`")
-            found = list(enumerate(rows, 1))
-    except ValueError as error:
-        if isinstance(error, SpecError):
-            raise
+        loaded = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise SpecError(f"{path.name}: is not JSON: {error}") from None
-    for line, row in found:
-        if not isinstance(row, dict):
-            word = "line" if suffix == ".jsonl" else "item"
-            raise SpecError(f"{path.name}: {word} {line}: {row!r} is not an object")
-    if found and is_of_philly(found[0][1]):
-        yield from ((line, columns_of_philly(row)) for line, row in found)
-        return
-    _columns(path, [key for _, row in found[:1] for key in row])
-    for line, row in found:
-        yield line, {column_of(key): cell for key, cell in row.items()}
+    rows = loaded.get("jobs") if isinstance(loaded, dict) else loaded
+    if not isinstance(rows, list):
+        raise SpecError(f"{path.name}: no array of jobs, nor an object with `jobs`")
+    yield from enumerate(rows, 1)
+
+
+def _object(row: Any) -> Mapping[str, Any] | str:
+    """Return `row` if it is an object, or else what is wrong with it."""
+    if isinstance(row, dict):
+        return row
+    if isinstance(row, Exception):
+        return f"is not JSON: {row}"
+    return f"{row!r} is not an object"
+
+
+def _by_column(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {column_of(key): cell for key, cell in row.items()}
 
 
 def _columns(path: Path, header: list[str]) -> list[str]:

@@ -233,3 +233,71 @@ def test_the_first_of_a_trace_are_read_whatever_is_behind_them(tmp_path: Path) -
             read_trace(path, first=first)
     found = read_trace(path, first=2, skip_bad=True)
     assert ([job.submit_s for job in found.jobs], len(found.skipped)) == ([1, 3], 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "told"),
+    [
+        ("t.jsonl", ["{bad"], "line 2: is not JSON"),
+        ("t.jsonl", ["[" * 100_000], "line 2: is not JSON"),
+        ("t.jsonl", ["5"], "line 2: 5 is not an object"),
+        ("t.jsonl", ['{"submit": 1, "duration": %s}' % ("9" * 400)], "line 2: duration: 9"),
+        ("t.jsonl", ['{"submit": %s, "duration": 1}' % ("9" * 400)], "line 2: submit: 9"),
+        ("t.jsonl", ['{"submit": 1, "duration": 1, "devices": %s}' % ("9" * 400)], "line 2: dev"),
+        ("t.jsonl", ['{"submit": "1969-12-31", "duration": 1}'], "line 2: .* is before 1970"),
+        ("t.jsonl", ['{"submit": 1507534915000000000, "duration": 1}'], "line 2: .* is too large"),
+    ],
+)
+def test_a_row_that_cannot_be_read_leaves_out_no_other(
+    tmp_path: Path, name: str, rows: list[str], told: str
+) -> None:
+    """It is named with its own line, and with `skip_bad` the others are read."""
+    good = '{"submit": 1, "duration": 2}'
+    path = trace(tmp_path, "\n".join([good, *rows, good]), name)
+    with pytest.raises(SpecError, match=told):
+        read_trace(path)
+    assert len(read_trace(path, skip_bad=True).jobs) == 2
+
+
+def test_malformed_rows_of_philly_are_bad_rows(tmp_path: Path) -> None:
+    """A missing list and a time with a zone are in some copies of the trace."""
+    path = trace(
+        tmp_path,
+        """[{"submitted_time": "2017-10-07 01:00:00", "jobid": "a", "attempts": [
+            {"start_time": "2017-10-07 01:00:00", "end_time": "2017-10-07 01:00:09+00:00",
+             "detail": null}]},
+            {"submitted_time": "2017-10-07 01:00:00", "jobid": "b", "attempts": 7}]""",
+        "t.json",
+    )
+    with pytest.raises(SpecError, match="item 2: duration is empty"):
+        read_trace(path)
+    (job,) = read_trace(path, skip_bad=True).jobs
+    assert (job.duration_s, job.devices) == (9.0, 1)
+
+
+@pytest.mark.parametrize("cell", ['"a', '"' + "a" * 200_000 + '"'])
+def test_no_row_is_lost_behind_an_open_quote(tmp_path: Path, cell: str) -> None:
+    """All rows behind it are one cell: the line of the quote is named, whatever may be skipped."""
+    path = trace(tmp_path, f"submit,duration,name\n0,1,x\n1,1,{cell}\n2,1,b\n3,1,c\n")
+    for skip_bad in (False, True):
+        with pytest.raises(SpecError, match="line 3: "):
+            read_trace(path, skip_bad=skip_bad)
+
+
+def test_lines_end_only_where_the_format_ends_them(tmp_path: Path) -> None:
+    """A cell may have several lines, and a separator of Unicode ends none."""
+    path = trace(tmp_path, 'submit,duration,note\n0,1,"a\nb"\n1,1,a\u2028b\n2,1,"x"y\n3,0,\n')
+    with pytest.raises(SpecError) as caught:
+        read_trace(path)
+    assert [each.split(":")[1] for each in caught.value.problems] == [" line 5", " line 6"]
+    assert [job.line for job in read_trace(path, skip_bad=True).jobs] == [3, 4]
+    path = trace(tmp_path, '{"submit": 1, "duration": 2, "name": "a\u2028b"}', "t.jsonl")
+    assert read_trace(path).jobs[0].name == "a\u2028b"
+
+
+def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    """A misspelled column would otherwise change every job without a word."""
+    path = trace(tmp_path, "submit,duration,device,usr,user\n1,2,8,x,y\n")
+    assert read_trace(path).notes == ("columns that are not read: device, usr",)
+    path = trace(tmp_path, '[{"submit": 1, "duration": 2, "device": 8}]', "t.json")
+    assert read_trace(path).notes == ("columns that are not read: device",)
