@@ -75,7 +75,9 @@ def _status(status: Mapping[str, Any]) -> Iterator[Metric]:
         return
     leads = 1.0 if status.get("leader") else 0.0
     quota, config = status.get("quota") or {}, status.get("config") or {}
-    yield _gauge("leads", "Whether a bastion leads: 1 or 0", (), {(): leads})
+    yield _gauge(
+        "leads", "Whether a bastion led when the views were published: 1 or 0", (), {(): leads}
+    )
     yield _gauge("commit_seq", "Number of the last commit", (), {(): status.get("seq", 0)})
     yield _gauge(
         "published_timestamp_seconds",

@@ -53,6 +53,7 @@ class PrometheusMeter:
             **_LATER,
         )
         self._has_led = False
+        self._leads = False
         self._calls = Histogram(
             "store_seconds",
             "Calls of the store, by operation and outcome",
@@ -93,6 +94,8 @@ class PrometheusMeter:
         if not self._has_led:
             self._has_led = True
             self.registry.register(self._commits)
+        if not self._leads:
+            self._leads = True
             self.registry.register(self._strangers)
         self._commits.inc()
         for event in events:
@@ -111,8 +114,12 @@ class PrometheusMeter:
         self._views = {**self._views, **views}
 
     def rested(self) -> None:
-        """Forget the views: another bastion leads now and has its own."""
+        """Forget the views and the strangers: another bastion leads now and has its own."""
         self._views = {}
+        if self._leads:
+            self._leads = False
+            self.registry.unregister(self._strangers)
+            self._strangers.set(0)
 
     def strangers(self, number: int) -> None:
         """Keep the number of machines that root does not have."""

@@ -178,6 +178,20 @@ def test_a_bastion_counts_what_it_commits() -> None:
     assert found["bastion_stranger_machines"][labels()] == 2
 
 
+def test_a_bastion_that_no_longer_leads_reports_no_strangers() -> None:
+    """Its last number would keep an alert firing after the next leader has deleted them."""
+    meter = PrometheusMeter()
+    meter.rested()
+    for number in (2, 0):
+        meter.committed([], {})
+        meter.strangers(number)
+        found = told(meter)
+        assert found["bastion_stranger_machines"][labels()] == number
+        meter.rested()
+        assert "bastion_stranger_machines" not in told(meter)
+    assert told(meter)["bastion_commits_total"][labels()] == 2
+
+
 def test_the_end_of_an_array_is_the_end_of_no_job() -> None:
     """Its tasks were counted as each ended; tasks that never started are counted separately."""
     meter = PrometheusMeter()
