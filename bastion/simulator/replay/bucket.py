@@ -22,7 +22,7 @@ _DAYS_S = 2 * 86_400.0
 
 def recorded_in(store: ObjectStore, url: str, *, since: float | None) -> Recorded:
     """
-    Return what ended in a bucket since a time.
+    Return the jobs that ended in a bucket since a time, with all their attempts.
 
     Raises:
         NotFoundError: No job that held devices has ended.
@@ -30,6 +30,10 @@ def recorded_in(store: ObjectStore, url: str, *, since: float | None) -> Recorde
     """
     rows = list(ended_attempts(store, since=since, url=url))
     began = min((row.submitted_at for row in rows), default=0.0)
+    if since is not None:
+        names = {row.job for row in rows}
+        earlier = ended_attempts(store, since=began, until=since, url=url)
+        rows = [*(row for row in earlier if row.job in names), *rows]
     events = recorded_events(store, since=began - _DAYS_S)
     script = script_of(events, since=began)
     found = recorded(rows, source=f"the record of {url}", script=script)

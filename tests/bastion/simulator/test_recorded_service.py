@@ -110,6 +110,21 @@ def test_the_record_has_all_that_it_should() -> None:
     assert min(happened["cancelled while running"], happened["cancelled in the queue"]) >= 3
 
 
+def test_a_job_that_began_before_the_period_is_as_long_as_it_was() -> None:
+    """Its attempts that ended before are part of its length and of what was decided."""
+    crossed = 0
+    for seed in SEEDS:
+        rig, then = recorded_by(seed)
+        jobs = {job.name: job for job in then.workload.jobs}
+        for stopped in (each for each in then.decisions if each.was_preempted):
+            cut = recorded_in(rig.bucket, "memory", since=stopped.freed_at + 1.0)
+            assert all(job == jobs[job.name] for job in cut.workload.jobs)
+            names = {*cut.names}
+            assert cut.decisions == tuple(each for each in then.decisions if each.job in names)
+            crossed += stopped in cut.decisions
+    assert crossed >= 3
+
+
 def test_what_another_file_would_have_changed() -> None:
     """Red loses its share: its total wait is longer, and users still cancel."""
     text = QUOTA.replace("h100 = 0.5", "h100 = 1.0", 1).replace("h100 = 0.5", "h100 = 0.0", 1)
