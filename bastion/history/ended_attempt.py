@@ -151,6 +151,8 @@ def _with_attempt(
         attempt=attempt.number,
         nonce=attempt.nonce,
         replicas=None if len(held) == job.request.replicas else len(held),
+        # The store dates a request; the turn that admits its job may have begun just before.
+        queued_at=min(row.queued_at, attempt.admitted_at),
         admitted_at=attempt.admitted_at,
         started_at=attempt.started_at,
         freed_at=freed_at,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from bastion.history import AttemptRow, Record, ended_attempts
 from bastion.history.ask.query import query
 from bastion.history.compaction import compact
+from bastion.history.ended_attempt import Hardware, standing_attempt
 from bastion.history.parquet import connect
 from bastion.records.keys import layout
 from bastion.records.reports.history import EndedAttempt
@@ -18,6 +20,7 @@ from bastion.store.folder.local import LocalStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, Version
 from bastion.utilisation import Utilisation
 from tests.bastion.history.log import DAY_S, T0, Bucket
+from tests.rigs.job_records import running
 from tests.rigs.leader import Rig
 from tests.rigs.wrapped import Wrapped
 
@@ -157,6 +160,13 @@ def test_a_job_on_whole_machines_is_charged_for_them() -> None:
     assert row.devices == 8
     assert row.admitted_at is not None and row.freed_at is not None
     assert row.guaranteed_device_s == pytest.approx(8 * (row.freed_at - row.admitted_at))
+
+
+def test_no_wait_in_the_queue_is_negative() -> None:
+    """A request may be dated after the time by which the same turn admitted its job."""
+    job = replace(running(), submitted_at=1000.007, queued_at=1000.007)
+    row = standing_attempt(job, 1005.0, Hardware(machines={}, pools={}))
+    assert (row.queued_at, row.admitted_at, row.submitted_at) == (1000.0, 1000.0, 1000.007)
 
 
 def test_a_job_that_ends_in_the_queue_is_a_row() -> None:
