@@ -1,8 +1,9 @@
 """
 A workload from the record of attempts, and the record of a simulation.
 
-The length of a job is the time for which its attempts held their devices, minus what was lost. A
-replay therefore does not count starts and stops twice. A job that had not ended is left out,
+The length of a job is the time for which its attempts held their devices, minus what was lost; for
+an elastic job, it is that of its device time on the devices of its last attempt. A replay therefore
+does not count starts and stops twice. A job that had not ended is left out,
 because its length is unknown. One that its user cancelled continues until that time, whenever it
 starts. Each preemption takes and loses what it did in the record.
 """
@@ -108,7 +109,7 @@ def _job(
         kind, devices = _asked(request)
     if not last.job_outcome or not devices or last.tasks is not None:
         return None
-    length, lost = _work(held)
+    length, lost = _work(held, devices)
     if last.job_outcome == _CANCELLED:
         length = last.ended_at - last.submitted_at + 1.0  # it never ends on its own
     return TraceJob(
@@ -163,15 +164,16 @@ def _begin_s(row: AttemptRow) -> float:
     return row.started_at - row.admitted_at
 
 
-def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
+def _work(held: Sequence[AttemptRow], devices: int) -> tuple[float, list[float]]:
     """
-    Return how much work a job is, and what each attempt lost of it.
+    Return how much work a job is, and what each attempt lost of it, in seconds on `devices`.
 
     A job that ended sooner than an earlier attempt ran must have kept its work without reporting
     it.
     """
-    times = [*map(_held_s, held)]
-    lost = [row.lost_s or 0.0 if row.outcome in _LOSING else 0.0 for row in held]
+    parts = [row.devices / devices for row in held]
+    times = [_held_s(row) * part for row, part in zip(held, parts)]
+    lost = [(row.lost_s or 0.0) * part if _loses(row) else 0.0 for row, part in zip(held, parts)]
     length = sum(times) - sum(lost)
     kept = 0.0
     for time, part in zip(times[:-1], lost):
@@ -179,6 +181,11 @@ def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
             return sum(times), [0.0] * len(held)
         kept += time - part
     return length, lost
+
+
+def _loses(row: AttemptRow) -> bool:
+    """Whether the job does again what this attempt lost."""
+    return row.outcome in _LOSING or row.stop_reason == StopReason.RESIZE
 
 
 def _stops(

@@ -143,6 +143,21 @@ def test_jobs_that_had_not_ended_are_left_out() -> None:
     assert "job-0005" not in then.names
 
 
+def test_an_elastic_job_is_as_much_work_as_its_attempts_did() -> None:
+    """Two hours on two devices are half an hour on eight, and what a restart lost is no work."""
+    row = next(row for row in rows_of(history(2)) if row.job_outcome)
+    rows: list[Any] = [SimpleNamespace(**vars(row)) for _ in range(2)]
+    first, last = rows
+    first.admitted_at, first.freed_at, first.devices, first.replicas = 1000.0, 8200.0, 2, 1
+    first.outcome, first.stop_reason, first.job_outcome = "stopped", "resize", None
+    first.lost_s = 720.0
+    last.admitted_at, last.freed_at, last.devices, last.replicas = 8200.0, 11800.0, 8, 4
+    last.attempt = 2
+    (job,) = recorded(rows, source="record").workload.jobs
+    assert (job.devices, job.replicas) == (8, 4)
+    assert job.duration_s == (7200 - 720) * 2 / 8 + 3600
+
+
 def test_a_time_limit_cuts_no_attempt_that_was_longer() -> None:
     """A limit counts from the start of processes, plus the notice: so it ran longer."""
     row = next(row for row in rows_of(history(2)) if row.job_outcome)
