@@ -394,6 +394,8 @@ class Engine:
     # What is measured
 
     def _note(self) -> None:
+        if not self.arrived:
+            return  # in a replay, admins act before the first job
         state = self.state
         self.series.add(
             self.now,

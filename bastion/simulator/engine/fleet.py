@@ -44,9 +44,6 @@ class Fleet:
         self.has_changed = False
         """Whether the last call of `happen` added or removed machines."""
         self._began: float | None = None
-        if costs.mtbf_s:
-            for name in state.machines:
-                self._push(self._life_s(), "fails", name)
 
     def _push(self, time: float, what: str, name: str) -> None:
         self._count += 1
@@ -79,6 +76,7 @@ class Fleet:
         self.has_changed = False
         if self._began is None:
             self._began = now
+            self._draw_failures(now)
         lost: list[Life] = []
         while self._changes and self._began + self._changes[0].at_s <= now:
             lost += self._change(self._changes.popleft())
@@ -87,6 +85,11 @@ class Fleet:
             _, _, what, name = heappop(self._heap)
             lost += self._do(what, name, now)
         return list(dict.fromkeys(lost))
+
+    def _draw_failures(self, now: float) -> None:
+        if self._costs.mtbf_s:
+            for name in self._state.machines:
+                self._push(now + self._life_s(), "fails", name)
 
     def _do(self, what: str, name: str, now: float) -> list[Life]:
         state = self._state

@@ -25,6 +25,7 @@ from bastion.simulator import (
 )
 from bastion.simulator.report.charts import _over_time
 from bastion.simulator.report.tables import machine_rows
+from bastion.simulator.workload.job import Happening
 from bastion.simulator.workload.load import Load, loads_of
 
 
@@ -123,6 +124,32 @@ def test_machines_fail_as_the_seed_says() -> None:
     assert one.jobs == two.jobs
     assert all(each.outcome == "succeeded" for each in one.jobs)
     assert any(span.kind == "lost" for each in one.jobs for span in each.spans)
+
+
+def test_a_trace_with_dates_has_the_measures_of_one_that_begins_at_zero() -> None:
+    """Machines fail, come and go from its first job on, not from 1970 on."""
+    changes = (Change(at_s=3600, pool="gpu-0", count=1),)
+    cluster = Cluster(shapes=(Shape(count=1, devices=4),), changes=changes)
+    costs = Costs(mtbf_s=20_000, repair_s=600)
+    found = []
+    for began in (0.0, 1_507_528_800.0):
+        work = jobs((began, 9000, 4), (began + 60, 9000, 4), (began + 600, 9000, 2))
+        study = simulate(work, machines=cluster, costs=costs, seed=3)
+        assert study.results[0].series.times[0] == study.results[0].began_at == began
+        measures = study.measures[0]
+        numbers = (measures.utilisation, measures.goodput, measures.makespan_s)
+        found.append([*numbers, *measures.jct_s.values()])
+    assert found[0][0] > 0.4
+    assert found[1] == pytest.approx(found[0])
+
+
+def test_what_is_done_before_the_first_job_is_not_measured() -> None:
+    """A replay begins with what admins did earlier."""
+    early = Happening(at_s=0.0, what="cordon", name="gpu-0-0000")
+    work = replace(jobs((90_000.0, 100, 4)), script=(early,))
+    study = simulate(work, machines="2x4")
+    assert study.results[0].series.times[0] == 90_000.0
+    assert study.measures[0].utilisation == pytest.approx(1.0)
 
 
 def test_a_pool_makes_machines_and_gives_them_back() -> None:
