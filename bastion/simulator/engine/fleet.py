@@ -44,13 +44,12 @@ class Fleet:
         self.has_changed = False
         """Whether the last call of `happen` added or removed machines."""
         self._began: float | None = None
+        self._fail: set[str] = set()
+        """Names of machines whose next failure is drawn; a deleted one may get its name back."""
 
     def _push(self, time: float, what: str, name: str) -> None:
         self._count += 1
         heappush(self._heap, (time, self._count, what, name))
-
-    def _life_s(self) -> float:
-        return self._random.expovariate(1 / self._costs.mtbf_s)
 
     def next_at(self) -> float:
         """Return when machines next come or go; infinite if nothing is foreseen."""
@@ -76,7 +75,8 @@ class Fleet:
         self.has_changed = False
         if self._began is None:
             self._began = now
-            self._draw_failures(now)
+            for name in self._state.machines:
+                self._draw_failure(name, now)
         lost: list[Life] = []
         while self._changes and self._began + self._changes[0].at_s <= now:
             lost += self._change(self._changes.popleft())
@@ -86,10 +86,10 @@ class Fleet:
             lost += self._do(what, name, now)
         return list(dict.fromkeys(lost))
 
-    def _draw_failures(self, now: float) -> None:
-        if self._costs.mtbf_s:
-            for name in self._state.machines:
-                self._push(now + self._life_s(), "fails", name)
+    def _draw_failure(self, name: str, since: float) -> None:
+        if self._costs.mtbf_s and name not in self._fail:
+            self._fail.add(name)
+            self._push(since + self._random.expovariate(1 / self._costs.mtbf_s), "fails", name)
 
     def _do(self, what: str, name: str, now: float) -> list[Life]:
         state = self._state
@@ -97,6 +97,8 @@ class Fleet:
             state.stockouts.pop(name, None)
             self.has_changed = True
             return []
+        if what == "fails":
+            self._fail.discard(name)
         machine = state.machines.get(name)
         if machine is None:
             return []
@@ -107,12 +109,14 @@ class Fleet:
         if what == "idle":
             self._delete_if_idle(machine, now)
             return []
+        if what == "repaired" and not machine.cordoned:
+            return []  # a new machine, under the name of one that was deleted before its repair
         self.has_changed = True
         devices = self._devices(machine)
         if what == "repaired":
             state.machines[name] = replace(machine, cordoned="")
             state.capacity += devices
-            self._push(now + self._life_s(), "fails", name)
+            self._draw_failure(name, now)
             return []
         state.machines[name] = replace(machine, cordoned="failed")
         state.capacity -= devices
@@ -149,6 +153,7 @@ class Fleet:
                 self._ready[machine.name] = now + boots
                 self._push(now + boots, "ready", machine.name)
             self._push(now + boots + shape.idle_timeout_s, "idle", machine.name)
+            self._draw_failure(machine.name, now + boots)
         return bool(machines)
 
     def _delete_if_idle(self, machine: Machine, now: float) -> None:
@@ -188,10 +193,7 @@ class Fleet:
                 state.machines[machine.name] = machine
                 state.capacity += shape.devices
                 state.stood[machine.name] = shape.devices
-                if self._costs.mtbf_s:
-                    self._push(
-                        (self._began or 0.0) + change.at_s + self._life_s(), "fails", machine.name
-                    )
+                self._draw_failure(machine.name, (self._began or 0.0) + change.at_s)
             return []
         own.sort(key=lambda machine: (len(state.on.get(machine.name, ())), machine.name))
         lost: list[Life] = []

@@ -152,6 +152,20 @@ def test_what_is_done_before_the_first_job_is_not_measured() -> None:
     assert study.measures[0].utilisation == pytest.approx(1.0)
 
 
+def test_machines_that_a_pool_creates_fail_too() -> None:
+    """A new machine under an earlier name fails as often as any other."""
+    lost = {}
+    for least in (0, 2):
+        shape = Shape(count=least, most=2, devices=4, boot_s=0.0, idle_timeout_s=600)
+        work = jobs(*((at * 2000.0, 1000.0, 8) for at in range(300)))
+        result = simulate(work, machines=Cluster(shapes=(shape,)), costs=Costs(mtbf_s=20_000))
+        ends = Counter(s.kind for each in result.results[0].jobs for s in each.spans)
+        assert ends["done"] == 300
+        assert max(result.results[0].series.columns["capacity"]) == 8
+        lost[least] = ends["lost"]
+    assert lost[2] / 2 < lost[0] < lost[2] * 2
+
+
 def test_a_pool_makes_machines_and_gives_them_back() -> None:
     """A machine is created for a job, after its boot time, and deleted when idle."""
     cluster = Cluster(shapes=(Shape(count=0, most=2, devices=4, boot_s=60, idle_timeout_s=100),))
