@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from bastion.job import JobRecord, Outcome, OutcomeKind, Phase, state_of
+from bastion.job import JobRecord, Outcome, OutcomeKind, Phase, StopReason, state_of
 from bastion.spec.notify import Notify, Occasion, WebhookKind
 from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
@@ -95,12 +95,19 @@ def _occasion(before: JobRecord, after: JobRecord) -> Occasion | None:
             return "started"
         case Phase.RUNNING, Phase.RUNNING if _idle(after) and not _idle(before):
             return "idle"
-        case Phase.DRAINING, Phase.QUEUED:
+        case Phase.DRAINING, Phase.QUEUED if not _grows(before):
             was_preempted = after.last is not None and after.last.kind is OutcomeKind.PREEMPTED
             return "preempted" if was_preempted else "retried"
         case phase, Phase.DONE if phase is not Phase.DONE:
             return "ended"
     return None
+
+
+def _grows(job: JobRecord) -> bool:
+    """Whether an elastic job was stopped only to start again with more replicas."""
+    stop = job.attempt.stop if job.attempt is not None else None
+    was_stopped = job.last is not None and job.last.kind is OutcomeKind.STOPPED
+    return was_stopped and stop is not None and stop.reason is StopReason.RESIZE
 
 
 def _is_wanted(notify: Notify, occasion: Occasion, outcome: Outcome | None) -> bool:

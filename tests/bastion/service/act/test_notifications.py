@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from bastion.job import Phase, StopReason
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Idle
-from bastion.records.settings.notification import Notification, body_of
+from bastion.records.settings.notification import Notification, body_of, notifications_of
 from bastion.service.act.notifications import BATCH, LIFE_S, label
 from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import BACKLOG, MAX_OUTBOX_OF_ONE
 from bastion.spec import Job, Notify, Process, Resources
+from tests.rigs.job_records import T0, drained, ended, exited, stopping
 from tests.rigs.leader import CONFIG, Rig
 
 SECRET = "https://hooks.slack.com/services/T0/B0/verysecret"
@@ -72,6 +74,25 @@ def test_the_notification_of_an_end_has_everything_known(rig: Rig) -> None:
     assert identity == body["id"]
     assert times["submitted_at"] < times["started_at"] < times["at"]
     assert times["at"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (StopReason.PREEMPT, ["preempted"]),
+        (StopReason.SIBLING, ["retried"]),
+        (StopReason.RESIZE, []),
+    ],
+)
+def test_an_elastic_job_that_grows_is_not_reported_as_a_retry(
+    reason: StopReason, told: list[str]
+) -> None:
+    """No attempt failed, and it starts again at once."""
+    notify = (Notify(URL, on=("preempted", "retried", "failed")),)
+    before = ended(stopping(reason, notify=notify), exited(-15, notice=reason.value))
+    after = drained(before)
+    assert after.phase is Phase.QUEUED
+    assert [each.occasion for each in notifications_of(before, after, T0)] == told
 
 
 def test_every_occasion_goes_to_webhooks_that_want_it(rig: Rig) -> None:
