@@ -25,11 +25,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bastion.client.status.status_view import StatusView
 from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.web import asked
-from bastion.web.access import CHART_POLICY, Access, user_of
+from bastion.web.access import CHART_POLICY, Access
 from bastion.web.download import Downloads
 from bastion.web.drawing.chart import usage_chart
 from bastion.web.drawing.kept_parts import KeptParts
@@ -38,14 +37,14 @@ from bastion.web.drawing.palette import Palette
 from bastion.web.drawing.render import render
 from bastion.web.drawing.use_chart import use_chart
 from bastion.web.faults import Faults
-from bastion.web.frame import Frame, bare_frame, frame_of, version_of
+from bastion.web.frame import bare_frame, version_of
 from bastion.web.live import Followers, Live
-from bastion.web.pages.array_tasks import MOST_REASONS
 from bastion.web.pages.ended import STATES, ended_page, listed_of
 from bastion.web.pages.failures import failures_page
-from bastion.web.pages.host_use import CHARTS, host_key, use_part
-from bastion.web.pages.job import job_page, log_address
-from bastion.web.pages.log import file_name, log_part, offset_in, process_log, unknown_log
+from bastion.web.pages.job.array_tasks import MOST_REASONS
+from bastion.web.pages.job.host_use import CHARTS, host_key, use_part
+from bastion.web.pages.job.log import file_name, log_part, offset_in, process_log, unknown_log
+from bastion.web.pages.job.page import job_page, log_address
 from bastion.web.pages.machines import machines_page, rows_of
 from bastion.web.pages.now import now_page
 from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
@@ -57,6 +56,7 @@ from bastion.web.reading.log_tail import LogTail
 from bastion.web.reading.log_window import ProcessLog
 from bastion.web.reading.trail import Happened
 from bastion.web.settings import WebSettings
+from bastion.web.shown import Shown, unknown_in
 
 CHART_S = 30.0
 """How long a chart waits for the record: the page around it is already there."""
@@ -64,47 +64,7 @@ CHARTS_AT_ONCE = 4
 """Threads for charts: those that wait for the record must not take the threads of pages."""
 SEARCHES_AT_ONCE = 4
 """Threads for searches of logs, which take seconds too."""
-PageOf = Callable[[Request, "Shown"], str]
-
-
-class Shown:
-    """The input of every page: one look at the board."""
-
-    def __init__(
-        self,
-        bucket: Bucket,
-        settings: WebSettings,
-        parts: KeptParts,
-        request: Request,
-        known: Mapping[str, asked.Check] | None,
-    ) -> None:
-        self.bucket = bucket
-        self.look = bucket.boards.look()
-        self.board = self.look.board
-        self.uses = bucket.uses.look()
-        self.parts = parts
-        self.date = bucket.now()
-        self.status: StatusView | None = self.board.status(wall=self.date)
-        projects = (project.name for project in self.status.projects) if self.status else ()
-        self.palette = Palette(projects)
-        self.frame: Frame = frame_of(
-            self.look,
-            self.uses,
-            self.status,
-            path=request.url.path,
-            user=user_of(request, settings),
-            root_url=settings.root_url,
-            unknown=() if known is None else _unknown(request, known),
-        )
-
-    @property
-    def now(self) -> float:
-        """When the views were true; otherwise the date of the bucket."""
-        return self.frame.as_of or self.date
-
-    def page(self, template: str, **values: Any) -> str:
-        """Return the page of `template` in its frame."""
-        return render(template, frame=self.frame, palette=self.palette, **values)
+PageOf = Callable[[Request, Shown], str]
 
 
 class Site:
@@ -284,7 +244,7 @@ class Site:
         return Response(data, headers={"content-type": content_type})
 
     async def _log_text(self, request: Request) -> Response:
-        if told := _unknown(request, asked.LOG):
+        if told := unknown_in(request, asked.LOG):
             raise HTTPException(400, "; ".join(told))
 
         def text() -> str:
@@ -296,7 +256,7 @@ class Site:
         return PlainTextResponse(await run_sync(text))
 
     async def _log_whole(self, request: Request) -> Response:
-        if told := _unknown(request, asked.WHOLE_LOG):
+        if told := unknown_in(request, asked.WHOLE_LOG):
             raise HTTPException(400, "; ".join(told))
 
         def log() -> tuple[ProcessLog, str]:
@@ -373,10 +333,6 @@ class Site:
             return shown.page("trouble.html", title=title, text=text, hint=hint)
 
         return HTMLResponse(await run_sync(page), status_code=status, headers=headers)
-
-
-def _unknown(request: Request, known: Mapping[str, asked.Check]) -> list[str]:
-    return asked.unknown(request.query_params.multi_items(), known)
 
 
 def _now(request: Request, shown: Shown) -> str:

@@ -43,7 +43,7 @@ from bastion.service.config.pool_config import parse_config
 from bastion.spec.arrays.indices import Indices
 from bastion.spec.notify import url_problems
 from bastion.web.drawing.paging import page_number
-from bastion.web.pages.log import offset_in
+from bastion.web.pages.job.log import offset_in
 from bastion.web.pages.timeline import view_of
 from bastion.web.pages.usage import period_of
 from bastion.web.reading.log_window import readable

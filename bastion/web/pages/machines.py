@@ -8,7 +8,7 @@ from bastion.value import value
 from bastion.web.drawing.occupancy import MachineMap, machine_map, trouble_of
 from bastion.web.drawing.paging import Part, Tab, page_number, part_of, tabs_of
 from bastion.web.drawing.palette import Palette
-from bastion.web.pages.spent import price_of
+from bastion.web.pages.job.spent import price_of
 from bastion.web.reading.board import Board, Row
 from bastion.web.reading.live_use import Uses
 from quota.amounts import Amounts

@@ -14,7 +14,7 @@ from bastion.records.root import Event
 from bastion.spec import Indices
 from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore
-from bastion.web.pages.array_tasks import MOST_LINKS
+from bastion.web.pages.job.array_tasks import MOST_LINKS
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_history
 

@@ -15,7 +15,7 @@ from bastion.records.requests.result import Result
 from bastion.records.root import Event
 from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore
-from bastion.web.pages.job import attempts_of
+from bastion.web.pages.job.page import attempts_of
 from tests.bastion.web.site import site
 from tests.rigs.busy_bucket import NOW, busy_root, write_bucket
 

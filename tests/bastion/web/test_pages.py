@@ -22,7 +22,7 @@ from bastion.spec import Job, Launch, Process, Resources, Where
 from bastion.spec.values.quantity import text_of_hours
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.web.drawing.render import iso, span
-from bastion.web.pages.spent import price_of
+from bastion.web.pages.job.spent import price_of
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket
 from tests.rigs.scripted_bastion import lead, publish

@@ -11,7 +11,7 @@ from bastion.errors import BastionError
 from bastion.job import PastAttempt
 from bastion.utilisation import Utilisation
 from bastion.value import value
-from bastion.web.pages.job import LogAddress
+from bastion.web.pages.job.page import LogAddress
 from bastion.web.reading.host_use import HostKey, HostUseOverTime, HostUseReader
 from bastion.web.reading.live_use import Uses
 

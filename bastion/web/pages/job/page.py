@@ -15,8 +15,8 @@ from bastion.records.coding.codec import plain
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
-from bastion.web.pages.array_tasks import FailedTasks, TaskGroup, failed_tasks, task_groups
-from bastion.web.pages.spent import Spent, spent_now, spent_of, together
+from bastion.web.pages.job.array_tasks import FailedTasks, TaskGroup, failed_tasks, task_groups
+from bastion.web.pages.job.spent import Spent, spent_now, spent_of, together
 from bastion.web.reading.board import COUNTED, Board
 from bastion.web.reading.trail import Happened
 

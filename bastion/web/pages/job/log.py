@@ -12,7 +12,7 @@ from bastion.errors import BastionError
 from bastion.records.keys import layout
 from bastion.store.port import ObjectStore
 from bastion.value import value
-from bastion.web.pages.job import LogAddress
+from bastion.web.pages.job.page import LogAddress
 from bastion.web.reading.log_window import WINDOW_BYTES, Found, ProcessLog, Window
 
 MOST_CHARACTERS = 200
