@@ -99,7 +99,7 @@ def _notices(look: Look, status: StatusView | None, root_url: str) -> list[tuple
             if look.read_s is None
             else (f"this page shows what was read {span(look.read_s)} ago")
         )
-        return [("bad", f"The bucket is out of reach: {look.trouble}; {age}.")]
+        return [("bad", f"{look.trouble}; {age}.")]
     if look.is_empty or status is None:
         return [("warn", "No bastion has published anything here yet.")]
     told = [status.delay] if status.delay else []

@@ -178,7 +178,7 @@ class ViewReader:
             return None
         if found is not None:
             try:
-                known = parse(_plain(found.data))
+                known = parse(_plain(key, found.data))
             except ValueError as error:
                 raise RecordError(f"{key}: not JSON, {error}") from error
             self._known[key] = (found.version, known)
@@ -191,7 +191,7 @@ class ViewReader:
             found = self._store.read(key)
         except NotFoundError:
             return None
-        return None if found is None else _plain(found.data)
+        return None if found is None else _plain(key, found.data)
 
 
 def command_to_start(place: str) -> str:
@@ -200,9 +200,19 @@ def command_to_start(place: str) -> str:
     return f"bastion {verb} --root={place}"
 
 
-def _plain(data: bytes) -> bytes:
+def _plain(key: str, data: bytes) -> bytes:
+    """
+    Return the contents of the object at `key`, unpacked if they are compressed.
+
+    Raises:
+        RecordError: They are damaged.
+    """
     if not data.startswith(_GZIP):
         return data
     import gzip
+    import zlib
 
-    return gzip.decompress(data)
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise RecordError(f"{key}: cannot be unpacked: {error}") from error

@@ -8,6 +8,7 @@ nor parsed. While a leader publishes nothing, its other signs are read too.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -17,15 +18,21 @@ from typing import Any
 from bastion.client.status.status_view import Signs, status_of
 from bastion.client.status.view_reader import ViewReader
 from bastion.clock import Clock
-from bastion.errors import BastionError
+from bastion.errors import BastionError, StoreError
 from bastion.store.port import Version
 from bastion.value import value
 from bastion.web.reading.board import Board, Published
 
+LOG = logging.getLogger("bastion.web")
 FIRST_S = 10.0
 """How long the very first look waits for the bucket."""
 WAIT_S = 0.05
 """How long a later look waits for newer views before it uses the last good ones."""
+NO_ANSWER = "The bucket is out of reach: it does not answer"
+UNKNOWN_FORM = (
+    "What the bastion published cannot be shown: it has an unknown form, and the log of bastion web"
+    " says more"
+)
 VIEWS = ("queue", "pool", "status")
 
 
@@ -39,7 +46,7 @@ class Look:
     read_s: float | None = None
     """How long ago the last read was, by this machine's clock; None if there was none."""
     trouble: str = ""
-    """Why the bucket cannot be read now; empty while it can."""
+    """Why newer views cannot be shown; empty while they can."""
     is_empty: bool = False
     """Whether no bastion has published anything."""
 
@@ -81,7 +88,7 @@ class BoardReader:
                 board=self._board,
                 version=self._version,
                 read_s=age_s,
-                trouble=self._trouble or ("the bucket does not answer" if age_s is None else ""),
+                trouble=self._trouble or (NO_ANSWER if age_s is None else ""),
                 is_empty=self._is_empty,
             )
 
@@ -108,10 +115,17 @@ class BoardReader:
     def _read(self) -> None:
         try:
             read = {name: self._views.published(name) for name in VIEWS}
+            self._keep(read)
+        except StoreError as error:
+            self._trouble = f"The bucket is out of reach: {error.message}"
         except BastionError as error:
-            with self._lock:
-                self._trouble = error.message
-            return
+            self._trouble = f"What the bastion published cannot be read: {error.message}"
+        except Exception:
+            if self._trouble != UNKNOWN_FORM:
+                LOG.exception("views of an unknown form")
+            self._trouble = UNKNOWN_FORM
+
+    def _keep(self, read: Mapping[str, tuple[Version, Mapping[str, Any]] | None]) -> None:
         found = {name: view for name, view in read.items() if view is not None}
         version = "-".join(str(view[0]) for view in found.values())
         board, signs = self._board, self._signs(found)

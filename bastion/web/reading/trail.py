@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,13 +130,16 @@ class Trail:
         return list(_parsed(line for line in lines if needle in line))
 
     def _unsealed(self) -> Sequence[dict[str, Any]]:
-        """Return what root has not sealed yet, if root is small enough to be read for it."""
+        """Return what root has not sealed yet; nothing if it is damaged or too large."""
         try:
             found = self._store.read(layout.ROOT, limit_bytes=ROOT_BYTES)
         except (NotFoundError, OversizeError):
             return ()
         data = b"" if found is None else found.data
-        return events_in(gzip.decompress(data) if data.startswith(_GZIP) else data)
+        try:
+            return events_in(gzip.decompress(data) if data.startswith(_GZIP) else data)
+        except (OSError, EOFError, zlib.error):
+            return ()
 
 
 def events_in(root: bytes) -> list[dict[str, Any]]:

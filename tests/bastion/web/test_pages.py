@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from tests.rigs.scripted_bastion import lead, publish
 from tests.rigs.scripted_bastion import row as queue_row
 
 RUNNING = "/jobs/vision/train-0000000000"
+SPEC = layout.spec("vision", "train-0000000000")
 MARKUP = "<script>alert(1)</script>"
 HOUR = 3600.0
 
@@ -394,6 +396,35 @@ def test_a_spoilt_view_is_named() -> None:
         page = client.get("/").text
     assert "view/queue.json: not JSON" in page
     assert "train-0000000000" in page
+
+
+@pytest.mark.parametrize("data", [b"\x1f\x8bxx", gzip.compress(b"{}" * 100)[:-12]])
+@pytest.mark.parametrize("key", [layout.view("queue"), layout.ROOT, SPEC])
+def test_a_damaged_compressed_object_spoils_no_page(key: str, data: bytes) -> None:
+    """Only what it would have shown is missing."""
+    store = busy_store()
+    put(store, key, data)
+    with site(store) as client:
+        for path in ("/", RUNNING) if key != layout.view("queue") else ("/",):
+            answer = client.get(path)
+            assert answer.status_code == 200
+        is_named = "cannot be read: view/queue.json" in answer.text
+    assert is_named == (key == layout.view("queue"))
+
+
+def test_a_view_of_an_unknown_form_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """The last good one stays with its age, and the log names the error."""
+    store, clock = busy_store(), VirtualClock(wall=NOW)
+    with site(store, clock=clock) as client:
+        client.get("/")
+        put(store, layout.view("queue"), b'{"schema": 1, "now": [1], "jobs": []}')
+        clock.advance(90.0)
+        page = client.get("/").text
+    assert "out of reach" not in page
+    assert "it has an unknown form" in page
+    assert "this page shows what was read 1m 30s ago" in page
+    assert "train-0000000000" in page
+    assert "TypeError" in caplog.text
 
 
 def test_an_error_of_the_pages_is_a_page_and_a_line_of_the_log(
