@@ -150,7 +150,10 @@ class Site:
             data += chunk
             if len(data) > 3 * MOST_BYTES:  # each byte may be written as three
                 raise HTTPException(413, f"a quota file has at most {MOST_BYTES:,} bytes")
-        fields = parse_qs(data.decode(errors="replace"), max_num_fields=4)
+        try:
+            fields = parse_qs(data.decode(errors="replace"), max_num_fields=4)
+        except ValueError:
+            raise HTTPException(400, "this page takes one field, text: a quota file") from None
         text = fields.get("text", [""])[0].replace("\r\n", "\n")
 
         def compared() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,6 +40,8 @@ class Faults:
 
         try:
             await self._app(scope, receive, send_noted)
+        except ClientDisconnect:
+            return  # the client is gone
         except Exception:
             if scope["type"] != "http" or has_begun:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -563,6 +564,37 @@ def test_a_pasted_quota_file_is_compared_and_never_written() -> None:
     assert "It is not a valid quota file" in wrong
     assert large.status_code == 413
     assert store.read(layout.QUOTA) == before
+
+
+def test_a_form_with_other_fields_is_refused() -> None:
+    """What another program posts is its error, not one of the pages."""
+    with site(busy_store()) as client:
+        answer = client.post("/quota", content="a=1&b=2&c=3&d=4&e=5")
+    assert answer.status_code == 400
+    assert "this page takes one field, text" in answer.text
+
+
+def test_a_reader_that_leaves_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A browser that is closed while it sends a quota file leaves no traceback in the log."""
+    bucket = busy_store()
+    sent = [
+        {"type": "http.request", "body": b"text=a", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    answered: list[Any] = []
+
+    async def receive() -> Any:
+        return sent.pop(0)
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    with site(bucket) as client:
+        host = (b"host", b"localhost")
+        scope = {"type": "http", "method": "POST", "path": "/quota", "headers": [host]}
+        asyncio.run(client.app(scope | {"query_string": b""}, receive, send))  # type: ignore[arg-type]
+    assert not answered
+    assert not caplog.text
 
 
 def test_a_refused_quota_file_is_shown_beside_the_one_in_force() -> None:
