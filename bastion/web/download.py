@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import chain
+from typing import Any
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 MOST = 8
 """Simultaneous downloads: each holds a few megabytes of its log."""
@@ -43,17 +45,36 @@ class Downloads:
                 f"{self._most} logs are being downloaded already; try again in a moment",
                 headers={"retry-after": "10"},
             )
-        first = await run_sync(lambda: next(chunks, _END), limiter=self._threads)
-        return StreamingResponse(
+        self._count += 1
+        try:
+            first = await run_sync(lambda: next(chunks, _END), limiter=self._threads)
+        except BaseException:
+            self._ended()
+            raise
+        return _Download(
             self._streamed(chain([first], chunks)),
             media_type="text/plain; charset=utf-8",
             headers={"content-disposition": f'attachment; filename="{name}"'},
+            ended=self._ended,
         )
 
+    def _ended(self) -> None:
+        self._count -= 1
+
     async def _streamed(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        self._count += 1
+        while chunk := await run_sync(lambda: next(chunks, _END), limiter=self._threads):
+            yield chunk
+
+
+class _Download(StreamingResponse):
+    """An answer that reports its end, even if its reader leaves before the first byte."""
+
+    def __init__(self, *args: Any, ended: Callable[[], None], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            while chunk := await run_sync(lambda: next(chunks, _END), limiter=self._threads):
-                yield chunk
+            await super().__call__(scope, receive, send)
         finally:
-            self._count -= 1
+            self._ended()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from threading import Event
+from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
-from starlette.responses import StreamingResponse
 
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
@@ -23,6 +24,8 @@ from tests.rigs.busy_bucket import NOW
 JOB = "/jobs/vision/train-0000000000"
 WHOLE = f"{JOB}/log/whole.txt"
 PREFIX = layout.log("vision", "train-0000000000", 1, replica=0, host=0, process=0)
+SCOPE = {"type": "http", "asgi": {"spec_version": "2.4"}}
+"""Of a request whose reader is known to leave only when something is sent."""
 MEGABYTE = b"hay \x1b[1mstack\n" * 66_000
 
 
@@ -128,17 +131,47 @@ def test_few_logs_are_downloaded_at_the_same_time() -> None:
         raise StoreError("gs://bucket: 500")
 
     async def run() -> None:
-        downloads = Downloads(most=1)
-        for _ in range(2):
-            answer = await downloads.of(chunks(), name="x")
-            assert isinstance(answer, StreamingResponse)
-            stream = aiter(answer.body_iterator)
-            assert await anext(stream) == b"one"
+        downloads, bodies = Downloads(most=1), list[bytes]()
+
+        async def send(message: Any) -> None:
+            bodies.append(message.get("body", b""))
             with pytest.raises(HTTPException) as refusal:
                 await downloads.of(chunks(), name="x")
             assert refusal.value.status_code == 503
-            assert await anext(stream) == b"two"
+
+        for _ in range(2):
+            answer = await downloads.of(chunks(), name="x")
             with pytest.raises(StoreError):
-                await anext(stream)
+                await answer(SCOPE, _no_request, send)
+        assert bodies == [b"", b"one", b"two"] * 2
 
     asyncio.run(run())
+
+
+def test_logs_whose_first_byte_is_awaited_count_as_downloads() -> None:
+    """A slow bucket admits no more of them; one that cannot be read makes room again."""
+    is_read = Event()
+
+    def slow() -> Iterator[bytes]:
+        if is_read.wait(60):
+            raise StoreError("gs://bucket: 500")
+        yield b"never"
+
+    async def run() -> None:
+        downloads = Downloads(most=1)
+        first = asyncio.create_task(downloads.of(slow(), name="x"))
+        await asyncio.sleep(0)
+        try:
+            with pytest.raises(HTTPException):
+                await downloads.of(iter([b"one"]), name="x")
+        finally:
+            is_read.set()
+        with pytest.raises(StoreError):
+            await first
+        assert (await downloads.of(iter([b"one"]), name="x")).status_code == 200
+
+    asyncio.run(run())
+
+
+async def _no_request() -> Any:
+    raise AssertionError("a download reads no request")
