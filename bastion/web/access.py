@@ -35,6 +35,8 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+_PRIVATE = (b"cache-control", b"private, no-cache")
+"""No cache that readers share keeps a page, and none shows an old one as if it were new."""
 
 
 class Access:
@@ -60,7 +62,9 @@ class Access:
             if message["type"] == "http.response.start":
                 given = list(message.get("headers") or ())  # type: ignore[call-overload]
                 names = {name.lower() for name, _ in given}
-                message["headers"] = [*given, *(each for each in _HEADERS if each[0] not in names)]
+                is_same_for_all = scope["path"].startswith("/static/")
+                ours = _HEADERS if is_same_for_all else (*_HEADERS, _PRIVATE)
+                message["headers"] = [*given, *(each for each in ours if each[0] not in names)]
             await send(message)
 
         refusal = self._refusal(Request(scope))
@@ -120,7 +124,8 @@ def _remembered(url: URL, token: str) -> Response:
     """Redirect to the address without the token, which would be in histories; a cookie has it."""
     place = url.path + (f"?{url.query}" if url.query else "")
     answer = RedirectResponse(f"/{place.lstrip('/')}", status_code=HTTPStatus.SEE_OTHER)
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", path="/")
+    # Lax: a link to a job in a chat or a mail carries it too, and pages only read.
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/")
     return answer
 
 

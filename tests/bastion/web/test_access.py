@@ -48,8 +48,17 @@ def test_a_token_opens_every_page_and_leaves_the_address() -> None:
     assert "train-" not in refused.text
     assert refused.headers["content-security-policy"]
     assert first.headers["location"] == "/machines?pool=x"
-    assert "HttpOnly" in first.headers["set-cookie"]
+    assert "HttpOnly; Path=/; SameSite=lax" in first.headers["set-cookie"]
     assert (carried.status_code, kept.status_code) == (200, 200)
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs/vision/train-0000000000/log.txt", "/metrics", "/no"])
+def test_no_shared_cache_keeps_a_page(path: str) -> None:
+    """A proxy that caches would show pages to those who may not read them."""
+    with site(busy_store()) as client:
+        assert client.get(path).headers["cache-control"] == "private, no-cache"
+        assert "cache-control" not in client.get("/static/style.css").headers
+        assert client.get("/", headers={"host": "evil"}).headers["cache-control"]
 
 
 def test_a_redirect_never_leaves_the_server() -> None:
