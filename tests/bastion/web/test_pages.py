@@ -399,7 +399,9 @@ def test_a_spoilt_view_is_named() -> None:
     assert "train-0000000000" in page
 
 
-@pytest.mark.parametrize("data", [b"\x1f\x8bxx", gzip.compress(b"{}" * 100)[:-12]])
+@pytest.mark.parametrize(
+    "data", [b"\x1f\x8bxx", gzip.compress(b"{}" * 100)[:-12]], ids=["no header", "cut short"]
+)
 @pytest.mark.parametrize("key", [layout.view("queue"), layout.ROOT, SPEC])
 def test_a_damaged_compressed_object_spoils_no_page(key: str, data: bytes) -> None:
     """Only what it would have shown is missing."""
