@@ -271,7 +271,8 @@ def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
     )[2:] == (
         "config/bastion.toml: secrets.A.source: 'etc:passwd' is not known; allowed:"
         " env:NAME, file:PATH, relative, gcp:projects/PROJECT/secrets/SECRET or"
-        " .../versions/VERSION, aws:NAME or aws:ARN",
+        " .../versions/VERSION, aws:NAME or aws:ARN, azure:VAULT/SECRET or"
+        " azure:VAULT/SECRET/VERSION",
         "config/bastion.toml: secrets.A.projects: names none; say which may ask for it,"
         ' or ["*"] for every project',
     )
