@@ -146,10 +146,18 @@ def _projects(projects: Iterable[Project], totals: Amounts) -> dict[str, str]:
         options[f"{path}.weight"] = f"{project.weight:g}"
         options |= {f"{path}.budget": str(project.budget)} if project.budget else {}
         options |= _limits(path, project.limits, of_all="_per_user")
+        options |= {f"{path}.users": _precedence(project)} if project.user_limits else {}
         users |= {f"{path}.users.{each.written[0]}": limits for each, limits in project.user_limits}
     for path, limits in sorted(users.items(), key=itemgetter(0)):
         options |= _limits(path, limits)
     return options
+
+
+def _precedence(project: Project) -> str:
+    """Return whose limits differ: names, then patterns in the order in which they are tried."""
+    every = [people for people, _ in project.user_limits]
+    names = sorted(people.written[0] for people in every if not people.has_patterns)
+    return ", ".join([*names, *(people.written[0] for people in every if people.has_patterns)])
 
 
 def _limits(path: str, limits: Limits, *, of_all: str = "") -> dict[str, str]:

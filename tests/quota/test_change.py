@@ -83,6 +83,7 @@ def test_limits_groups_and_windows_that_differ_are_told() -> None:
         f"{path}.max_max_runtime: absent -> 259200 s",
         f"{path}.max_units_per_user.v4: absent -> 128",
         f"{path}.max_running_per_user: absent -> 16",
+        f"{path}.users: absent -> user3, intern-.*",
         f"{path}.users.intern-.*.default_max_runtime: absent -> 28800 s",
         f"{path}.users.intern-.*.max_max_runtime: absent -> 32400 s",
         f"{path}.users.intern-.*.max_units.v4: absent -> 128",
@@ -120,3 +121,21 @@ def test_a_project_that_is_new_is_told_with_its_options() -> None:
     ]
     assert not compare(parse(added), OLD).options
     assert [str(each) for each in compare(parse(added), OLD).members] == ["members of team: -ann"]
+
+
+def test_the_order_of_patterns_of_users_is_a_change() -> None:
+    """The first pattern that matches counts, and an entry without keys exempts its users."""
+    users = "[project_options.project1.users."
+    few, many = f"{users}'u.*']\nmax_running = 1\n", f"{users}'us.*']\nmax_running = 2\n"
+    old = parse(FIRST + few + many)
+    path = "project_options.project1.users"
+    assert [str(each) for each in compare(old, parse(FIRST + many + few)).options] == [
+        f"{path}: u.*, us.* -> us.*, u.*"
+    ]
+    exempt = parse(FIRST + few + many + f"{users}user1]\n")
+    assert [str(each) for each in compare(old, exempt).options] == [
+        f"{path}: u.*, us.* -> user1, u.*, us.*"
+    ]
+    named = [f"{users}{name}]\nmax_running = 3\n" for name in ("user1", "user2")]
+    same = parse(FIRST + "".join(named)), parse(FIRST + "".join(reversed(named)))
+    assert not compare(*same), "names match one user each: their order means nothing"
