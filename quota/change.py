@@ -143,7 +143,7 @@ def _projects(projects: Iterable[Project], totals: Amounts) -> dict[str, str]:
         options[f"{path}.order"] = project.order
         options[f"{path}.admins"] = ", ".join(sorted(project.admins.written)) or "none"
         options[f"{path}.borrow"] = str(project.borrow).lower()
-        options[f"{path}.weight"] = f"{project.weight:g}"
+        options[f"{path}.weight"] = f"{project.weight:.15g}"
         options |= {f"{path}.budget": str(project.budget)} if project.budget else {}
         options |= _limits(path, project.limits, of_all="_per_user")
         options |= {f"{path}.users": _precedence(project)} if project.user_limits else {}
@@ -166,7 +166,7 @@ def _limits(path: str, limits: Limits, *, of_all: str = "") -> dict[str, str]:
         "default_max_runtime": limits.default_max_runtime_s,
         "max_max_runtime": limits.max_max_runtime_s,
     }
-    found = {f"{path}.{key}": f"{s:g} s" for key, s in seconds.items() if s is not None}
+    found = {f"{path}.{key}": f"{s:.15g} s" for key, s in seconds.items() if s is not None}
     found |= {f"{path}.max_units{of_all}.{kind}": str(n) for kind, n in limits.max_units.items()}
     if limits.max_running is not None:
         found[f"{path}.max_running{of_all}"] = str(limits.max_running)
@@ -181,7 +181,7 @@ def _groups(quota: Quota) -> dict[str, str]:
         options[f"{path}.share"] = str(group.nominal)
         options[f"{path}.ceiling"] = "all" if group.ceiling == quota.totals else str(group.ceiling)
         options[f"{path}.lend"] = str(group.lending_limit) if group.kept else "all"
-        options[f"{path}.weight"] = f"{group.weight:g}"
+        options[f"{path}.weight"] = f"{group.weight:.15g}"
         options |= {f"{path}.budget": str(group.budget)} if group.budget else {}
     return options
 

@@ -54,7 +54,7 @@ def quota_columns(rows: Sequence[QuotaRow]) -> list[Column[QuotaRow]]:
 
 def _rows(quota: Quota, node: Node) -> Iterator[QuotaRow]:
     group, project = quota.groups.get(node.name), quota.projects.get(node.name)
-    limits = [f"weight {node.weight:g}"] if node.weight != 1 else []
+    limits = [f"weight {node.weight:.15g}"] if node.weight != 1 else []
     limits += [f"at most {node.budget}"] if node.budget else []
     if project is not None:
         limits += [] if project.borrow else ["does not borrow"]

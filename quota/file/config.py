@@ -216,11 +216,11 @@ def _scheduler(checks: Checks, file: Mapping[str, object]) -> SchedulerOptions:
         ),
     )
     if options.grace_s > options.max_grace_s:
-        most = f"{options.max_grace_s:g}"
+        most = f"{options.max_grace_s:.15g}"
         key, default = ("grace_s", "") if "grace_s" in table else ("max_grace_s", ", its default,")
         checks.note(
             (*path, key),
-            f"grace_s {options.grace_s:g}{default} is above max_grace_s {most}, "
+            f"grace_s {options.grace_s:.15g}{default} is above max_grace_s {most}, "
             f"write a grace_s of at most {most}",
         )
     return options

@@ -69,7 +69,7 @@ def _limits(
         key = "default_max_runtime" if "default_max_runtime" in table else "max_max_runtime"
         checks.note(
             (*path, key),
-            f"default_max_runtime {default:g} s is above max_max_runtime {longest:g} s,"
+            f"default_max_runtime {default:.15g} s is above max_max_runtime {longest:.15g} s,"
             " write a default of at most that",
         )
     return Limits(

@@ -139,3 +139,16 @@ def test_the_order_of_patterns_of_users_is_a_change() -> None:
     named = [f"{users}{name}]\nmax_running = 3\n" for name in ("user1", "user2")]
     same = parse(FIRST + "".join(named)), parse(FIRST + "".join(reversed(named)))
     assert not compare(*same), "names match one user each: their order means nothing"
+
+
+def test_numbers_are_shown_with_every_digit() -> None:
+    """Two weeks and a second are more than two weeks."""
+    options = "[project_options.project1]\nmax_max_runtime = {}\nweight = {}\n"
+    old, new = (
+        parse(FIRST + options.format(*each)) for each in ((1209600, 2), (1209601, 2.0000001))
+    )
+    path = "project_options.project1"
+    assert [str(each) for each in compare(old, new).options] == [
+        f"{path}.weight: 2 -> 2.0000001",
+        f"{path}.max_max_runtime: 1209600 s -> 1209601 s",
+    ]

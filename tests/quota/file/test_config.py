@@ -373,6 +373,13 @@ TABLE = [
         ],
     ),
     (
+        BODY + "[scheduler]\ngrace_s = 2000001\nmax_grace_s = 2000000\n",
+        [
+            "line 9: scheduler.grace_s: grace_s 2000001 is above max_grace_s 2000000, "
+            "write a grace_s of at most 2000000"
+        ],
+    ),
+    (
         BODY + "[scheduler]\nmax_grace_s = 5\n",
         [
             "line 9: scheduler.max_grace_s: grace_s 30, its default, is above max_grace_s 5, "

@@ -116,6 +116,13 @@ TABLE = [
         ],
     ),
     (
+        "[project_options.p]\ndefault_max_runtime = '14d'\nmax_max_runtime = 1209599\n",
+        [
+            "line 9: project_options.p.default_max_runtime: default_max_runtime 1209600 s is above "
+            "max_max_runtime 1209599 s, write a default of at most that"
+        ],
+    ),
+    (
         "[project_options.p]\ndefault_max_runtime = '3d'\n[project_options.p.users.u]\n"
         "max_max_runtime = '2d'\n",
         [
