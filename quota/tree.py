@@ -278,7 +278,7 @@ class Quota:
         for people, _ in self.projects[project].user_limits if project in self.projects else ():
             if people.has(user):
                 path = (*own, people.written[0], *key)
-                if path[:5] in self.lines:
+                if path in self.lines:
                     return self.place(*path)
                 break
         of_all = {"max_units": "max_units_per_user", "max_running": "max_running_per_user"}

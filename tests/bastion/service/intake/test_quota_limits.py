@@ -109,6 +109,16 @@ def test_a_gang_beyond_the_limits_of_its_user_is_refused() -> None:
     assert told.endswith("project_options.blue.users.ben.max_units.h100, line 26")
 
 
+def test_a_limit_is_named_where_the_file_has_it() -> None:
+    """A user with a limit of one type has the project's limit of the others."""
+    quota = LIMITS.replace("h100 = 16", "h100 = 16\nv4 = 16").replace("{ h100 = 2 }", "{ v4 = 2 }")
+    (told,) = problems(Rig(quota=quota), job(h100=8), user="ben")
+    assert told == (
+        "asks for 8 h100 at once, and ben may have 6 in blue; ask for less, or an admin changes"
+        " project_options.blue.max_units_per_user.h100, line 22"
+    )
+
+
 def test_jobs_that_start_apart_are_looked_at_apart() -> None:
     """Limits concern concurrent usage: three jobs that need not run together are accepted."""
     rig = Rig(quota=LIMITS)
