@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from bastion.spec.values.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_limit
 from bastion.value import value
 from launch.screen.render import Column, amounts, counted
 from quota.amounts import Amounts
@@ -78,9 +78,9 @@ def _limits(limits: Limits) -> str:
     """Return text such as `runs 8h by default, at most 3d, per user: 16 h100, 4 jobs`."""
     said = []
     if limits.default_max_runtime_s is not None:
-        said.append(f"runs {text_of_seconds(limits.default_max_runtime_s)} by default")
+        said.append(f"runs {text_of_limit(limits.default_max_runtime_s)} by default")
     if limits.max_max_runtime_s is not None:
-        said.append(f"{'' if said else 'runs '}at most {text_of_seconds(limits.max_max_runtime_s)}")
+        said.append(f"{'' if said else 'runs '}at most {text_of_limit(limits.max_max_runtime_s)}")
     has = [f"{most} {kind}" for kind, most in limits.max_units.items()]
     has += [counted(limits.max_running, "job")] if limits.max_running is not None else []
     said += [f"per user: {', '.join(has)}"] if has else []

@@ -706,6 +706,8 @@ max_units_per_user = { v4 = 64 }
 max_running_per_user = 4
 [project_options.blue.users.eve]
 max_running = 1
+[project_options.green]
+max_max_runtime = "36h30m"
 [project_groups.lab]
 members = ["blue"]
 weight = 2
@@ -739,6 +741,7 @@ reason = "new cooling"
         "runs 8h by default, at most 3d, per user: 64 v4, 4 jobs; "
         "eve: runs 8h by default, at most 3d, per user: 64 v4, 1 job" in blue
     )
+    assert "runs at most 1d12h30m" in shown.out.splitlines()[3], "a limit is not rounded"
     window = "everything from 2030-01-05 08:00 to 2030-01-05 18:00 UTC: new cooling"
     assert f"maintenance closes {window}" in shown.err
     told = json.loads(run("quota", "show", "-o", "json").out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bastion.spec.values.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_limit
 from bastion.value import replace
 from quota.amounts import Amounts
 
@@ -37,7 +37,7 @@ def limit_notes(quota: Quota, project: str, user: str, launch: Launch) -> tuple[
     if limit_s is None:
         return ()
     key = "max_max_runtime" if limits.default_max_runtime_s is None else "default_max_runtime"
-    said = f"{text_of_seconds(limit_s)}, from {quota.place_of_limit(project, user, key)}"
+    said = f"{text_of_limit(limit_s)}, from {quota.place_of_limit(project, user, key)}"
     return tuple(
         f"jobs.{job.name}.max_runtime: none is named, so it is {said}"
         for job in launch.jobs
@@ -53,8 +53,8 @@ def runtime_problem(quota: Quota, project: str, user: str, asked_s: float | None
     assert limits.max_max_runtime_s is not None
     place = quota.place_of_limit(project, user, "max_max_runtime")
     return (
-        f"max_runtime: {text_of_seconds(asked_s)} is more than the"
-        f" {text_of_seconds(limits.max_max_runtime_s)} that {project} allows; ask for less, or an"
+        f"max_runtime: {text_of_limit(asked_s)} is more than the"
+        f" {text_of_limit(limits.max_max_runtime_s)} that {project} allows; ask for less, or an"
         f" admin changes {place}"
     )
 

@@ -100,6 +100,12 @@ def written_seconds(seconds: float) -> float | str:
     return text if text and seconds_in(text) == seconds else seconds
 
 
+def text_of_limit(seconds: float) -> str:
+    """Format a limit of time, never rounded: `1d1m`, `36h30m` as `1d12h30m`, `0.5s`."""
+    written = written_seconds(seconds)
+    return written if isinstance(written, str) else f"{written:.15g}s"
+
+
 def written_bytes(size: int) -> int | str:
     """Return what a person would write for `size`, as `bytes_of` reads it: `64GiB`."""
     for unit in ("TiB", "GiB", "MiB"):

@@ -87,6 +87,12 @@ def test_a_longer_run_than_is_allowed_is_refused(user: str, longest: str, line: 
     )
 
 
+def test_a_run_that_is_a_little_too_long_is_not_rounded() -> None:
+    """Both durations are shown as they are: a day and a minute are more than a day."""
+    (told,) = problems(Rig(quota=LIMITS), job(max_runtime="24h1m"))
+    assert told.startswith("jobs.main.max_runtime: 1d1m is more than the 1d that blue allows;")
+
+
 def test_what_can_never_be_lent_is_refused() -> None:
     """The error has the possible number, why, and the line that an admin would change."""
     quota = LIMITS.replace("max_units_per_user = { h100 = 6 }\n", "")
