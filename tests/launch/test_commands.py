@@ -691,6 +691,19 @@ def test_a_script_may_ask_whether_a_quota_file_changes_anything(
     assert run("quota", "diff", str(other), "--exit_code", "--replay=1d").code == 2
 
 
+def test_a_file_that_would_be_ignored_is_an_error(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """A user who names a file for `show` or `edit` would take the bucket's file for it."""
+    file = tmp_path / "new.toml"
+    file.write_text(QUOTA.replace("v4 = 1024", "v4 = 2048"))
+    for action, hint in (("show", "diff"), ("edit", "apply")):
+        ran = run("quota", action, str(file))
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.splitlines() == [
+            f"error: quota {action}: takes no file, because it is about the one in the bucket",
+            f"hint: bastion quota {hint} {file}",
+        ]
+
+
 def test_groups_limits_and_windows_are_shown(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """Members are below their group, limits in a column, windows beside the table."""
     more = tmp_path / "more.toml"

@@ -62,6 +62,12 @@ def quota(args: argparse.Namespace) -> int:
         raise UsageError(
             f"quota {args.action}: no file given", hint=f"bastion quota {args.action} new.toml"
         )
+    if args.action in ("show", "edit") and args.file:
+        other = "diff" if args.action == "show" else "apply"
+        raise UsageError(
+            f"quota {args.action}: takes no file, because it is about the one in the bucket",
+            hint=f"bastion quota {other} {shlex.quote(args.file)}",
+        )
     actions = {"show": _show, "check": _check, "diff": _diff, "apply": _apply, "edit": _edit}
     return actions[args.action](Session(args))
 
