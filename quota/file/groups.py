@@ -85,10 +85,8 @@ def read_groups(
     """
     own = {each.name: each.fractions for each in projects}
     top: Path = ("project_groups",)
-    tables = {
-        name: checks.table(value, (*top, name))
-        for name, value in checks.table(file.get("project_groups"), top).items()
-    }
+    written_tables = checks.table(file.get("project_groups"), top)
+    tables = {name: checks.table(each, (*top, name)) for name, each in written_tables.items()}
     for name in tables:
         if not NAME.fullmatch(name):
             text = "not a name of a group, write letters, digits, dots, dashes and underscores"
@@ -97,7 +95,8 @@ def read_groups(
             checks.note((*top, name), "a project has this name, give the group another")
         checks.keys(tables[name], (*top, name), KEYS)
     faults = checks.count
-    inside = _parents(checks, tables, own)
+    sound = {name: tables[name] for name, each in written_tables.items() if isinstance(each, dict)}
+    inside = _parents(checks, sound, [*own, *tables])
     written: dict[str, WrittenGroup] = {}
     order = _inner_first(checks, tables, inside)
     is_certain = checks.count == faults
@@ -110,9 +109,9 @@ def read_groups(
 
 
 def _parents(
-    checks: Checks, tables: Mapping[str, Mapping[str, object]], projects: Collection[str]
+    checks: Checks, tables: Mapping[str, Mapping[str, object]], names: Collection[str]
 ) -> dict[str, str]:
-    """Return member -> its group, for every valid member."""
+    """Return member -> its group, for every valid member; `names` of all projects and groups."""
     inside: dict[str, str] = {}
     for name, table in tables.items():
         path: Path = ("project_groups", name, "members")
@@ -121,9 +120,9 @@ def _parents(
             continue
         for index, member in enumerate(checks.words(table["members"], path, "projects and groups")):
             at = (*path, index)
-            if member not in projects and member not in tables:
-                others = [each for each in tables if each != name]
-                checks.known(member, at, [*projects, *others], "no project and no group")
+            if member not in names:
+                others = [each for each in names if each != name]
+                checks.known(member, at, others, "no project and no group")
             elif member in inside:
                 checks.note(at, f"{member} is in {inside[member]} already, list it once")
             else:

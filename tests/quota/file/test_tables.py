@@ -116,6 +116,10 @@ TABLE = [
         ],
     ),
     (
+        "[project_groups]\nmembers = ['p']\n",
+        ["line 9: project_groups.members: a list is not a table"],
+    ),
+    (
         "[project_options.p]\ndefault_max_runtime = '14d'\nmax_max_runtime = 1209599\n",
         [
             "line 9: project_options.p.default_max_runtime: default_max_runtime 1209600 s is above "
