@@ -96,7 +96,7 @@ def read_groups(
         checks.keys(tables[name], (*top, name), KEYS)
     faults = checks.count
     sound = {name: tables[name] for name, each in written_tables.items() if isinstance(each, dict)}
-    inside = _parents(checks, sound, [*own, *tables])
+    inside = _parents(checks, sound, own.keys() | tables.keys())
     written: dict[str, WrittenGroup] = {}
     order = _inner_first(checks, tables, inside)
     is_certain = checks.count == faults
