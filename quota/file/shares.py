@@ -81,8 +81,8 @@ def in_units(
     Return the share of every project and group in whole units, by name.
 
     The total is divided among whatever is in no group, and each group's part among its members,
-    each time by largest remainder with the unclaimed part as one more claimant. A share never
-    differs from its exact part by a whole unit or more.
+    each time by largest remainder with the unclaimed part as one more claimant. A share differs
+    from its exact part by less than one unit, and by less than one more for each group around it.
     """
     fractions = {each.name: each.fractions for each in projects}
     fractions |= {each.name: each.fractions for each in groups}
