@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError
@@ -108,8 +110,20 @@ def _run(site: Site, listener: socket.socket) -> None:
         timeout_graceful_shutdown=STOP_S,
         lifespan="off",
         ws="none",
+        http=_Awaited,
     )
     _Server(config).run(sockets=[listener])
+
+
+class _Awaited(H11Protocol):
+    """A connection that is closed if no request begins; many clients vanish without closing it."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request as long as for a later one."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
 
 class _Server(uvicorn.Server):

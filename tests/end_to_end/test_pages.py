@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import psutil
@@ -418,6 +420,14 @@ def test_a_hundred_followers_are_served_and_no_more(bucket: LocalStore, folder: 
             return status == 200
 
         until(is_free, "a place is given back")
+
+
+@pytest.mark.end_to_end
+def test_a_connection_without_a_request_is_closed(address: str) -> None:
+    """A client that vanished would otherwise hold one of the connections forever."""
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port), timeout=60) as line:
+        assert line.recv(1) == b""
 
 
 @pytest.mark.prove
