@@ -160,7 +160,7 @@ def apply(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
             yield f"made the role {ROLES[right]}"
     scope = f"{whole}/blobServices/default/containers/{container}"
     for each in wanted:
-        _ran((*_assigned(place, each), f"--scope={scope}"))
+        _check_name(each, place, _ran((*_assigned(place, each), f"--scope={scope}")).strip())
         yield f"az://{place.bucket}: {each.principal} is {ROLES[each.right]}"
 
 
@@ -203,23 +203,35 @@ def role_of(right: Right, scope: str) -> Mapping[str, object]:
 
 
 def _assigned(place: Place, each: Assignment) -> tuple[str, ...]:
-    who = "--assignee-object-id" if is_object_id(each.principal) else "--assignee"
-    name = uuid5(_NAMES, f"{place.bucket}/{place.folder}\n{each.principal}\n{each.right}")
+    who = "--assignee" if "@" in each.principal else "--assignee-object-id"
     condition = (f"--condition={each.condition}", "--condition-version=2.0")
     return (
-        *("az", "role", "assignment", "create", f"--name={name}", f"{who}={each.principal}"),
-        f"--role={ROLES[each.right]}",
+        *("az", "role", "assignment", "create", f"--name={_name(place, each)}"),
+        *(f"{who}={each.principal}", f"--role={ROLES[each.right]}"),
+        *("--query=name", "--output=tsv"),
         *(condition if each.condition else ()),
     )
 
 
-def is_object_id(principal: str) -> bool:
-    """Whether an identity is the object id of a user, a group, an app or a managed identity."""
-    try:
-        UUID(principal)
-    except ValueError:
-        return False
-    return True
+def _name(place: Place, each: Assignment) -> str:
+    text = f"{place.bucket}/{place.folder}\n{each.principal}\n{each.right}"
+    return str(uuid5(_NAMES, text))
+
+
+def _check_name(each: Assignment, place: Place, made: str) -> None:
+    """
+    Check that the assignment was made: `az` succeeds if there is another one of the same role.
+
+    Raises:
+        StoreRefusedError: There is another one, whose condition stays as it is.
+    """
+    if made != _name(place, each):
+        raise StoreRefusedError(
+            f"az://{place.bucket}: {each.principal} is {ROLES[each.right]} already, by the role"
+            f" assignment {made}",
+            hint="a container holds one root; if it does, delete that assignment:"
+            " az role assignment delete",
+        )
 
 
 def _ran(words: Sequence[str]) -> str:

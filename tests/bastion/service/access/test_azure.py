@@ -121,6 +121,8 @@ if os.environ.get("REFUSES", "-") in words:
     sys.exit("WARNING: x\\nERROR: (AuthorizationFailed) not allowed")
 if words[:3] == ["storage", "account", "show"]:
     print("/subscriptions/1/resourceGroups/r/lab")
+if words[:3] == ["role", "assignment", "create"]:
+    print(os.environ.get("OTHER") or words[3].removeprefix("--name="))
 if words[:3] == ["role", "definition", "list"] and os.environ.get("KNOWN"):
     print("a role")
 """
@@ -171,6 +173,15 @@ def test_a_second_run_names_the_same_assignments(az: Path, monkeypatch: pytest.M
     assert second == [call for call in first if call[:3] != ["role", "definition", "create"]]
     names = [call[3] for call in second if call[:3] == ["role", "assignment", "create"]]
     assert len(set(names)) == len(assignments(PLACE, GRANTS))
+
+
+@pytest.mark.usefixtures("az")
+def test_another_assignment_of_the_same_role_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`az` returns it without an error, but its condition is for other prefixes."""
+    monkeypatch.setenv("OTHER", "1-2-3")
+    with pytest.raises(StoreRefusedError, match="already, by the role assignment 1-2-3") as caught:
+        list(azure.apply(PLACE, GRANTS))
+    assert "a container holds one root" in caught.value.hint
 
 
 @pytest.mark.usefixtures("az")
