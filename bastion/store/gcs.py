@@ -35,7 +35,7 @@ from bastion.errors import (
 from bastion.store.exchange import ANSWER_BYTES, Answer, Exchange
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.network_fault import fault_of
-from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written, stands
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -122,7 +122,7 @@ class GcsStore:
         try:
             return self._insert(key, data, "0", conflict)
         except StoreRefusedError as refusal:
-            if self._stands(key):
+            if stands(self, key):
                 raise ConflictError(conflict) from refusal
             raise
 
@@ -187,16 +187,6 @@ class GcsStore:
         if answer.status == 412:
             raise ConflictError(lost)
         raise self._failure(answer, key, "written")
-
-    def _stands(self, key: str) -> bool:
-        """Whether there certainly is an object at `key`."""
-        try:
-            self.read(key, limit_bytes=0)
-        except OversizeError:
-            return True
-        except (NotFoundError, StoreError):
-            return False
-        return True
 
     def _path(self, key: str) -> str:
         return f"/storage/v1/b/{self._bucket}/o/{quote(self._prefix + checked(key), safe='')}"

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import NewType, Protocol
 
+from bastion.errors import NotFoundError, OversizeError, StoreError
 from bastion.value import value
 
 Version = NewType("Version", str)
@@ -119,3 +120,14 @@ class ObjectStore(Protocol):
             StoreError: The store is unreachable.
         """
         ...
+
+
+def stands(store: ObjectStore, key: str) -> bool:
+    """Whether there certainly is an object at `key`, whose bytes are not received."""
+    try:
+        store.read(key, limit_bytes=0)
+    except OversizeError:
+        return True
+    except (NotFoundError, StoreError):
+        return False
+    return True

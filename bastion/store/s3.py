@@ -32,7 +32,7 @@ from bastion.errors import (
 from bastion.store.date import AnswerDate
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.network_fault import fault_of
-from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written, stands
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSResponse
@@ -181,7 +181,7 @@ class S3Store:
                 {412: conflict},
             )
         except StoreRefusedError as refusal:
-            if self._stands(key):
+            if stands(self, key):
                 raise conflict from refusal
             raise
 
@@ -253,16 +253,6 @@ class S3Store:
             f" {headers.get('location', 'nowhere')}",
             hint="endpoint_url, in the address of the root, is that of the S3 server itself",
         )
-
-    def _stands(self, key: str) -> bool:
-        """Whether there certainly is an object at `key`."""
-        try:
-            self.read(key, limit_bytes=0)
-        except OversizeError:
-            return True
-        except (NotFoundError, StoreError):
-            return False
-        return True
 
     def _name(self, key: str) -> str:
         return self._prefix + checked(key)

@@ -41,7 +41,7 @@ from bastion.store.azure.caller import Caller
 from bastion.store.azure.names import key_of, misfit, name_of
 from bastion.store.exchange import ANSWER_BYTES, Answer, Exchange
 from bastion.store.keys import checked, checked_prefix, is_key
-from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written, stands
 
 _API = "2026-02-06"
 """The first version whose lists take `startFrom`."""
@@ -124,7 +124,7 @@ class AzureStore:
         try:
             return self._put(key, data, {"If-None-Match": "*"}, conflict)
         except StoreRefusedError as refusal:
-            if self._stands(key):
+            if stands(self, key):
                 raise ConflictError(conflict) from refusal
             raise
 
@@ -196,16 +196,6 @@ class AzureStore:
         if not is_key(key) or misfit(key, self._prefix):
             return None
         return Entry(key=key, version=blob.version, size=blob.size, modified_at=blob.modified_at)
-
-    def _stands(self, key: str) -> bool:
-        """Whether there certainly is an object at `key`."""
-        try:
-            self.read(key, limit_bytes=0)
-        except OversizeError:
-            return True
-        except (NotFoundError, StoreError):
-            return False
-        return True
 
     def _blob(self, key: str) -> str:
         name = name_of(self._prefix + checked(key))
