@@ -57,17 +57,31 @@ def of_google(name: str, environ: Mapping[str, str]) -> bytes:
     version = name if "/versions/" in name else f"{name}/versions/latest"
     http = urllib3.PoolManager(retries=False, timeout=_ANSWER_S)
     headers = {} if endpoint.startswith("http:") else _google_token(http)
-    url = f"{endpoint}/v1/{version}:access"
-    try:
-        answer = http.request("GET", url, headers=headers, redirect=False)
-    except urllib3.exceptions.HTTPError as error:
-        raise BusyError(f"Secret Manager did not answer: {type(error).__name__}") from None
-    if answer.status == 429 or answer.status >= 500:
-        raise BusyError(f"Secret Manager answered {answer.status}")
+    answer = _answer(http, f"{endpoint}/v1/{version}:access", headers, "Secret Manager")
     if answer.status != 200:
         raise SetUpError(f"Secret Manager refuses {version}: {_google_error(answer.data)}")
     data: str = json.loads(answer.data)["payload"].get("data", "")
     return base64.b64decode(data, validate=True)
+
+
+def _answer(
+    http: urllib3.PoolManager, url: str, headers: Mapping[str, str], service: str
+) -> urllib3.BaseHTTPResponse:
+    """
+    Return the answer of a secret manager to one query.
+
+    Raises:
+        BusyError: There is none, or it asks for another try.
+    """
+    import urllib3
+
+    try:
+        answer = http.request("GET", url, headers=headers, redirect=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise BusyError(f"{service} did not answer: {type(error).__name__}") from None
+    if answer.status == 429 or answer.status >= 500:
+        raise BusyError(f"{service} answered {answer.status}")
+    return answer
 
 
 def _google_token(http: urllib3.PoolManager) -> dict[str, str]:
@@ -154,12 +168,7 @@ def of_azure(name: str, *, credential: TokenCredential | None = None, endpoint: 
     headers = {"Authorization": f"Bearer {_azure_token(credential, scope)}"}
     url = f"{endpoint or f'https://{host}'}/secrets/{secret}?api-version={_AZURE_API}"
     http = urllib3.PoolManager(retries=False, timeout=_ANSWER_S)
-    try:
-        answer = http.request("GET", url, headers=headers, redirect=False)
-    except urllib3.exceptions.HTTPError as error:
-        raise BusyError(f"Key Vault did not answer: {type(error).__name__}") from None
-    if answer.status == 429 or answer.status >= 500:
-        raise BusyError(f"Key Vault answered {answer.status}")
+    answer = _answer(http, url, headers, "Key Vault")
     if answer.status != 200:
         raise SetUpError(f"Key Vault refuses {name}: {_azure_error(answer.data)}")
     value: str = json.loads(answer.data)["value"]
