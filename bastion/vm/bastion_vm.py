@@ -89,8 +89,8 @@ def problems(vm: BastionVm) -> tuple[str, ...]:
     scheme = urlsplit(vm.root_url).scheme
     if scheme not in _CLOUDS:
         wrong.append(
-            f"--root: {vm.root_url!r} is not in a cloud where this makes VMs; must be gs://"
-            " or s3://"
+            f"--root: {vm.root_url!r} is not in a cloud where Bastion can create its VM; must be"
+            " gs:// or s3://"
         )
     wrong += _zone_problems(vm, scheme)
     if vm.image and not _IMAGE.fullmatch(vm.image):

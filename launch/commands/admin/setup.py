@@ -145,7 +145,7 @@ def _steps(session: Session, people: People) -> list[Step]:
         raise UsageError(
             f"--make is not for setup {args.kind}",
             hint="create the storage account, the container and the identities with az first:"
-            " docs/guides/run-on-azure.md",
+            " bastion help run-on-azure",
         )
     if wrong := [each for each in args.provider if each not in PROVIDERS[args.kind]]:
         known = " or ".join(PROVIDERS[args.kind])
