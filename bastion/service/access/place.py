@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from bastion.errors import SpecError
+from bastion.store.open import checked
 from bastion.value import value
 
 
@@ -26,7 +27,7 @@ def place_of(url: str, *, kind: str) -> Place:
     Parse `url`, a root in a bucket of `kind` (gs, s3 or az).
 
     Raises:
-        SpecError: It is a root of another kind.
+        SpecError: It is a root of another kind, or names no bucket.
     """
     parts = urlsplit(url)
     if parts.scheme != kind or not parts.netloc:
@@ -34,6 +35,7 @@ def place_of(url: str, *, kind: str) -> Place:
             f"root {url!r}: is not in such a bucket, must be {kind}://bucket/folder",
             hint="setup gcs is for gs://, s3 for s3://, azure for az://; a folder needs no setup",
         )
+    checked(url)
     bucket, folder = parts.netloc, unquote(parts.path).strip("/")
     if kind == "az":
         container, _, folder = folder.partition("/")

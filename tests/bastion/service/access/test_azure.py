@@ -103,6 +103,13 @@ def test_a_root_that_is_a_whole_container_needs_no_condition_for_its_bastion() -
     assert bastion == Assignment(principal="the-bastion", right=Right.WRITE, condition="")
 
 
+@pytest.mark.parametrize("url", ["az://lab", "az://lab/Box", "az://lab/box//x"])
+def test_a_root_without_a_container_gets_no_rights(url: str) -> None:
+    """Its assignments would be for something else."""
+    with pytest.raises(SpecError, match="must"):
+        place_of(url, kind="az")
+
+
 def test_a_condition_that_azure_would_not_take_is_refused() -> None:
     """A user in more projects than fit is an error, with a hint."""
     members = {f"project-{number:04}": ["ann"] for number in range(200)}
