@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from quota.amounts import NOTHING, Amounts, missing
 from quota.apportion import apportion
-from quota.tree import Node, Quota
+from quota.tree import Group, Node, Quota
 
 Usage = Mapping[str, Amounts]
 """What admitted jobs hold, by project; a project that is absent holds nothing."""
@@ -47,10 +47,10 @@ def closed(quota: Quota, usage: Usage, name: str) -> Amounts:
 
     For a group, what its members take together, or what the group keeps if that is more.
     """
-    return _taken(quota, usage, name) | quota.node(name).kept
+    return taken(quota, usage, name) | quota.node(name).kept
 
 
-def _taken(quota: Quota, usage: Usage, name: str) -> Amounts:
+def taken(quota: Quota, usage: Usage, name: str) -> Amounts:
     """Return `closed` without what the node itself keeps: this counts against its own limits."""
     group = quota.groups.get(name)
     if group is None:
@@ -79,11 +79,21 @@ def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     return _open_to(quota, usage, project, unclaimed(quota, usage))
 
 
+def room_under(quota: Quota, usage: Usage, project: str, group: Group) -> Amounts:
+    """Return how much more `project` may hold under the ceiling of `group`, which contains it."""
+    room = missing(group.ceiling, taken(quota, usage, group.name))
+    for node in quota.chain(project):
+        if node is group:
+            break
+        room += missing(node.kept, taken(quota, usage, node.name))
+    return room
+
+
 def _open_to(quota: Quota, usage: Usage, project: str, room: Amounts) -> Amounts:
     """Return what `project` could have if `room` is unclaimed; see `available`."""
     for node in reversed(quota.chain(project)):
-        taken = _taken(quota, usage, node.name)
-        room = (room + missing(node.kept, taken)) & (node.ceiling - taken)
+        has = taken(quota, usage, node.name)
+        room = (room + missing(node.kept, has)) & (node.ceiling - has)
     return room
 
 
@@ -109,7 +119,7 @@ def covering(quota: Quota, usage: Usage, project: str, asked: Amounts) -> str:
     if not asked:
         return ""
     for node in quota.chain(project):
-        if node.nominal.holds(_taken(quota, after, node.name) - asked, asked):
+        if node.nominal.holds(taken(quota, after, node.name) - asked, asked):
             return node.name
     return ""
 
@@ -127,7 +137,7 @@ def may_reclaim(quota: Quota, usage: Usage, project: str, asked: Amounts, *, of:
         return False
     after = {**usage, project: usage.get(project, NOTHING) + asked}
     node = own[-1]
-    return node.nominal.holds(_taken(quota, after, node.name) - asked, asked)
+    return node.nominal.holds(taken(quota, after, node.name) - asked, asked)
 
 
 def is_open_to(quota: Quota, cover: str, owner: str, project: str) -> bool:

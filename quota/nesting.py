@@ -89,12 +89,8 @@ class Nesting:
             )
         ]
 
-    def is_under_ceilings(self, project: str, more: Mapping[str, int]) -> bool:
-        """Whether `more`, as in `holding`, takes no group of `project` beyond its ceiling."""
-        return not self.over_ceilings(project, more)
-
     def over_ceilings(self, project: str, more: Mapping[str, int]) -> list[str]:
-        """Return the groups of `project` whose ceiling `more` would exceed, the nearest first."""
+        """Return the groups of `project` whose ceiling `more`, as in `holding`, would exceed."""
         return [
             group.name
             for group, after, adds in self._after(project, more)

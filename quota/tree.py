@@ -243,6 +243,13 @@ class Quota:
         groups = self.groups_of(name)
         return self._kin.get(groups[-1].name if groups else name, ())
 
+    def meeting(self, project: str, other: str) -> str:
+        """Return the nearest group of both projects, or empty; of one project, that project."""
+        if project == other:
+            return project
+        theirs = [group.name for group in self.groups_of(other)]
+        return next((each.name for each in self.groups_of(project) if each.name in theirs), "")
+
     def node(self, name: str) -> Node:
         """Return the group of that name, or else the project; see `project` for an unknown name."""
         return self.groups.get(name) or self.project(name)

@@ -94,7 +94,7 @@ class QuotaWalls:
         ceiling, totals = shares.quota.node(name).ceiling, shares.totals
         if all(ceiling[t] == totals[t] and units <= totals[t] for t, units in asked.items()):
             return None
-        held = shares.closes(name).only(asked)
+        held = shares.under_ceiling(name).only(asked)
         return OverCeiling(project=name, asked=asked, held=held, ceiling=ceiling.only(asked))
 
     def _beyond_share(self, project: str, shape: Shape) -> BeyondShare | ShareInUse | None:

@@ -20,7 +20,7 @@ from bastion.scheduler.queue.shape import grace_of
 from bastion.scheduler.reasons.reason import NeverFits, Planned, Rotated, text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
-from quota.ledger import apart, available, closed, covering, is_open_to, may_reclaim
+from quota.ledger import apart, available, closed, covering, is_open_to, may_reclaim, used
 from quota.tree import Node
 from tests.bastion.scheduler.byhand import (
     COUNTED,
@@ -425,6 +425,17 @@ def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
             assert before[tier][resource] + units <= snapshot.quota.tiers[tier].units[resource]
 
 
+def ceilings_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """No start takes a project or a group beyond its ceiling; promises are not counted."""
+    quota, before, after = snapshot.quota, usage(snapshot), usage(snapshot, plan)
+    nodes: list[Node] = [*quota.projects.values(), *quota.groups.values()]
+    for node in nodes:
+        had, has = (used(quota, held, node.name) for held in (before, after))
+        for each in quota.types:
+            most = max(node.ceiling[each], had[each])
+            assert has[each] <= most, f"{node.name} holds {has[each]} {each} of {most}"
+
+
 def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """A job starts or stops with all its replicas and all jobs of its gang."""
     for name, verdict in admits(plan).items():
@@ -642,6 +653,23 @@ def _is_own(snapshot: Snapshot, held: dict[str, Amounts], project: str, asked: A
     return asked <= snapshot.quota.project(project).nominal - held.get(project, NOTHING)
 
 
+def _allows_within(
+    snapshot: Snapshot,
+    gang: Sequence[JobRecord],
+    held: dict[str, Amounts],
+    victims: Iterable[str] = (),
+) -> Callable[[Amounts], bool]:
+    """Return a check of whether a charge fits in a share, below the ceilings of its groups."""
+    project, others = gang[0].project, set(victims)
+    fits = _is_own if _never_borrows(snapshot, gang) else is_within
+
+    def allows(charge: Amounts) -> bool:
+        is_fitting = fits(snapshot, held, project, charge)
+        return is_fitting and reclaims(snapshot, held, project, charge, others)
+
+    return allows
+
+
 def _allows(
     snapshot: Snapshot,
     gang: Sequence[JobRecord],
@@ -650,15 +678,12 @@ def _allows(
 ) -> Callable[[Amounts], bool]:
     """Return a check of whether a charge fits in a share, or in what others leave idle."""
     project = gang[0].project
-    is_own = _never_borrows(snapshot, gang)
-    fits = _is_own if is_own else is_within
+    is_within = _allows_within(snapshot, gang, held, victims)
 
     def allows(charge: Amounts) -> bool:
-        if fits(snapshot, held, project, charge) and reclaims(
-            snapshot, held, project, charge, victims
-        ):
+        if is_within(charge):
             return True
-        if is_own:
+        if _never_borrows(snapshot, gang):
             return False
         if snapshot.quota.groups and set(victims) - {project}:
             return False  # victims of another project are allowed only within a share
@@ -724,8 +749,7 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
             continue
         allows = _allows(snapshot, gang, beside)
         if any(_would_put_off(snapshot, now, gang, each) for each in told):
-            fits = _is_own if _never_borrows(snapshot, gang) else is_within
-            allows = partial(fits, snapshot, beside, project)
+            allows = _allows_within(snapshot, gang, beside)
         assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
         if ends_by(snapshot, now, gang) <= until:
             allows = _allows(snapshot, gang, held)
@@ -1048,6 +1072,7 @@ LAWS: tuple[Law, ...] = (
     filters_are_kept,
     blocks_are_kept,
     within_capacity,
+    ceilings_are_kept,
     gangs_are_whole,
     no_guaranteed_victim,
     borrowers_have_their_time,

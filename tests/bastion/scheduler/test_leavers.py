@@ -22,6 +22,12 @@ NESTED = quota_of(
     groups={"one": 'members = ["A", "B"]'},
 )
 
+TIGHT = quota_of(
+    {"gpu": 32},
+    {"A": {"gpu": 0.3}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}},
+    groups={"one": 'members = ["A", "B"]\nceiling = { gpu = 0.6 }'},
+)
+
 
 def surveyed(quota: Quota) -> Draft:
     """Return twenty running jobs of three projects."""
@@ -43,18 +49,19 @@ def told(shares: Shares) -> list[object]:
             shares.excess(name),
             *((shares.may_borrow(name, a), shares.is_within(name, a)) for a in asked),
             *(shares.available(name, a) for a in asked),
+            *(shares.over_ceiling(name, a) for a in asked),
         )
         for name in "ABC"
     ]
 
 
-@pytest.mark.parametrize("quota", [FLAT, NESTED])
+@pytest.mark.parametrize("quota", [FLAT, NESTED, TIGHT])
 def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
     """The order of the questions, and what is given between them, does not matter."""
     random, draft = Random(3), surveyed(quota)
     shares, running = draft.shares, list(draft.running.values())
     assert len(running) == 20
-    unit = Amounts({"gpu": 1})
+    unit, receivers = Amounts({"gpu": 1}), dict[str, str]()
     for _ in range(200):
         gone = random.sample(running, random.randrange(12))
         more = [each for each in random.sample(running, 3) if each not in gone]
@@ -79,12 +86,12 @@ def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
         assert told(shares) == before
         giver = random.choice(running)
         sign = 1 if shares.left_of(giver) else -1  # it has one unit to give
-        owner = giver.project if random.random() < 0.5 else "A"
+        owner = random.choice((giver.project, "A", "C"))
         if sign > 0:
             shares.give([(giver, unit)], to=owner)
+            receivers[giver.name] = owner
         else:
-            to = next(name for name, a in shares._gifts[giver.name].items() if a)
-            shares.give([(giver, -unit)], to=to)
+            shares.give([(giver, -unit)], to=receivers.pop(giver.name))
 
 
 ASKED = Amounts({"gpu": 6})
@@ -102,11 +109,6 @@ QUESTIONS: list[Callable[[Shares, str], object]] = [
     lambda shares, name: shares.may_borrow(name, ASKED),
     lambda shares, name: shares.available(name, ASKED),
 ]
-TIGHT = quota_of(
-    {"gpu": 32},
-    {"A": {"gpu": 0.3}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}},
-    groups={"one": 'members = ["A", "B"]\nceiling = { gpu = 0.6 }'},
-)
 
 
 @pytest.mark.parametrize("quota", [FLAT, NESTED, TIGHT])

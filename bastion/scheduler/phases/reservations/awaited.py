@@ -58,6 +58,7 @@ def awaited(
     counts_quota = draft.shares.is_nested or not (within_share or (placed.total and not borrows))
     owner = "" if counts_quota or within_share else project
     gone = _Gone(draft, wanted, placed, certain.values(), owner)
+    kin = {project, *draft.snapshot.quota.kin(project)}
 
     def has_room() -> bool:
         shares, total = draft.shares, placed.total
@@ -70,8 +71,9 @@ def awaited(
 
     def matters(running: Running) -> bool:
         """Whether it gives anything: all that it leaves may be promised to others."""
-        gives = counts_quota and (running.project == project or draft.shares.left_of(running))
-        return bool(gives) or gone.is_less_with(running)
+        if counts_quota and (running.project in kin or draft.shares.left_of(running)):
+            return True
+        return gone.is_less_with(running)
 
     some = filter(has_ended, ending if counts_quota else gone.givers(ending))
     able = (each for each in some if each.name not in certain)

@@ -30,8 +30,8 @@ class Leavers:
         self._members: set[Running] = set()
         self.held: dict[str, Amounts] = {}
         """Project -> what its gangs among them hold."""
-        self.given: dict[tuple[str, bool], Amounts] = {}
-        """(project, whether to itself) -> what its gangs among them give to promises."""
+        self.given: dict[tuple[str, str], Amounts] = {}
+        """(project, where it meets the receivers) -> what its gangs among them give."""
 
     def __contains__(self, running: object) -> bool:
         return running in self._members
@@ -58,12 +58,12 @@ class Leavers:
         """Become these from nothing: all of a project are added up together."""
         self._members = set(wanted)
         held: dict[str, list[Amounts]] = {}
-        given: dict[tuple[str, bool], list[Amounts]] = {}
+        given: dict[tuple[str, str], list[Amounts]] = {}
         for running in wanted:
             project = running.project
             held.setdefault(project, []).append(running.held)
-            for to, amounts in self._gifts.get(running.name, {}).items():
-                given.setdefault((project, to == project), []).append(amounts)
+            for inside, amounts in self._gifts.get(running.name, {}).items():
+                given.setdefault((project, inside), []).append(amounts)
         self.held = {name: total for name, each in held.items() if (total := Amounts.sum(each))}
         self.given = {key: total for key, each in given.items() if (total := Amounts.sum(each))}
 
@@ -75,13 +75,13 @@ class Leavers:
             self._members.discard(running)
         project = running.project
         _add(self.held, project, sign * running.held)
-        for to, amounts in self._gifts.get(running.name, {}).items():
-            _add(self.given, (project, to == project), sign * amounts)
+        for inside, amounts in self._gifts.get(running.name, {}).items():
+            _add(self.given, (project, inside), sign * amounts)
 
-    def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
-        """Record that `running`, included or not, gives `amounts` more to promises of `to`."""
+    def gave(self, running: Running, amounts: Amounts, *, inside: str) -> None:
+        """Record that `running`, included or not, gives `amounts` more to a start `inside`."""
         if running in self._members:
-            _add(self.given, (running.project, to == running.project), amounts)
+            _add(self.given, (running.project, inside), amounts)
 
 
 def _add(sums: dict[_Key, Amounts], key: _Key, amounts: Amounts) -> None:
@@ -135,7 +135,7 @@ class Questions:
         """The innermost question is answered."""
         self._depth -= 1
 
-    def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
-        """Record that `running` gives `amounts` more to promises of `to`."""
+    def gave(self, running: Running, amounts: Amounts, *, inside: str) -> None:
+        """Record that `running` gives `amounts` more to a start `inside`."""
         for each in chain(self._standing, *self._kept):
-            each.gave(running, amounts, to=to)
+            each.gave(running, amounts, inside=inside)

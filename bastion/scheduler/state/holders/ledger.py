@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from bastion.scheduler.state.holders.leavers import Leavers, Questions
 from bastion.scheduler.state.holders.running import Running
@@ -32,8 +33,8 @@ class _Question:
         """Projects in which something leaves, and that were not asked about yet."""
         for leavers, _ in sums:
             self.open.update(leavers.projects())
-        self.stood: dict[str, list[Amounts | None]] = {}
-        """Project -> what it held, what departed from it, what it swapped."""
+        self.stood: dict[str, list[object]] = {}
+        """Project -> its entry in every book before, or None."""
 
 
 class Ledger:
@@ -45,10 +46,12 @@ class Ledger:
         self.totals = quota.totals
         self._held = dict(held)
         self._departing: dict[str, Amounts] = {}
-        self._swapped: dict[str, Amounts] = {}
-        self._books = self._held, self._departing, self._swapped
+        """Project -> what its running gangs give to promises and planned starts."""
+        self._given: dict[str, Mapping[str, Amounts]] = {}
+        """Project -> where it meets the receivers (`Quota.meeting`) -> what it gives there."""
+        self._books: tuple[dict[str, Any], ...] = self._held, self._departing, self._given
         self._gifts: dict[str, dict[str, Amounts]] = {}
-        """Running gang -> project -> what it gives to promises of that project."""
+        """Running gang -> where its project meets the receivers -> what it gives there."""
         self._left: dict[str, Amounts] = {}
         """Running gang that gives -> what it holds and gives to none yet."""
         self._questions = Questions(self._gifts)
@@ -168,18 +171,20 @@ class Ledger:
         for running, amounts in gifts:
             given[running.project] = given.get(running.project, NOTHING) + amounts
         for project, amounts in given.items():
-            self._depart(project, amounts, to=to)
+            self._depart(project, amounts, inside=self.quota.meeting(project, to))
         for running, amounts in gifts:
+            inside = self.quota.meeting(running.project, to)
             mine = self._gifts.setdefault(running.name, {})
-            mine[to] = mine.get(to, NOTHING) + amounts
+            mine[inside] = mine.get(inside, NOTHING) + amounts
             self._left[running.name] = self.left_of(running) - amounts
-            self._questions.gave(running, amounts, to=to)
+            self._questions.gave(running, amounts, inside=inside)
 
-    def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
+    def _depart(self, project: str, amounts: Amounts, *, inside: str) -> None:
         if self._asked:
             self._settle(project)
-        if project == to:
-            self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
+        before = self._given.get(project, {})
+        given = {**before, inside: before.get(inside, NOTHING) + amounts}
+        self._given[project] = {where: units for where, units in given.items() if units}
         self._change()
         self._excess.pop(project, None)
         for resource, units in self._rises(project, -amounts).items():
@@ -270,10 +275,10 @@ class Ledger:
         held = leavers.held.get(project)
         if held is not None:
             self.add(project, -sign * held)
-        for is_own in (True, False):
-            given = leavers.given.get((project, is_own))
+        for inside in (*(node.name for node in self.quota.chain(project)), ""):
+            given = leavers.given.get((project, inside))
             if given is not None:
-                self._depart(project, -sign * given, to=project if is_own else "")
+                self._depart(project, -sign * given, inside=inside)
 
     def _go_back(self, project: str, question: _Question) -> None:
         """Restore the counts before `_settle`."""
@@ -311,5 +316,18 @@ class Ledger:
         if self._asked:
             self._settle(project)
         held = self._held.get(project, NOTHING)
-        swapped = self._swapped.get(project)
+        given = self._given.get(project)
+        swapped = given.get(project) if given else None
         return held if swapped is None else held - swapped
+
+    def _given_outside(self, group: str) -> dict[str, Amounts]:
+        """Return what members of `group` give to starts outside it and hold until then."""
+        found = {}
+        for project, given in self._given.items():
+            chain = [node.name for node in self.quota.chain(project)]
+            if group in chain:
+                inside = chain[: chain.index(group) + 1]
+                outside = [units for where, units in given.items() if where not in inside]
+                if outside:
+                    found[project] = Amounts.sum(outside)
+        return found

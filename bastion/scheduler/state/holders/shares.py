@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.holders.ledger import Ledger
 from quota.amounts import NOTHING, Amounts
-from quota.ledger import apart
+from quota.ledger import Usage, apart, room_under, taken
+from quota.tree import Group
 
 
 class Shares(Ledger):
@@ -59,8 +60,41 @@ class Shares(Ledger):
 
     def is_under_group_ceilings(self, project: str, asked: Amounts) -> bool:
         """Whether the groups of `project` may hold `asked` more."""
+        return not self._over_ceilings(project, asked)
+
+    def _over_ceilings(self, project: str, asked: Amounts) -> list[str]:
+        """Return the groups of `project` that may not hold `asked` more, the nearest first."""
         groups = self._groups(project)
-        return groups is None or groups.is_under_ceilings(project, self._rises(project, asked))
+        if groups is None:
+            return []
+        over = groups.over_ceilings(project, self._rises(project, asked))
+        return [
+            group.name
+            for group in self.quota.groups_of(project)
+            if group.name in over or not self._leaves_room(group, project, asked)
+        ]
+
+    def _leaves_room(self, group: Group, project: str, asked: Amounts) -> bool:
+        """Whether `project` may hold `asked` more beside what members give to starts outside."""
+        usage = self._usage_inside(group.name)
+        if usage is None:
+            return True
+        room = room_under(self.quota, usage, project, group)
+        return all(units <= room[resource] for resource, units in asked.items())
+
+    def _usage_inside(self, group: str) -> Usage | None:
+        """
+        Return what counts against the ceiling of `group`, by project; None if it equals the sums.
+
+        What members give to starts outside the group, they hold until then. What they give to each
+        other, they never hold at the same time.
+        """
+        outside = self._given_outside(group)
+        if not outside:
+            return None
+        return {
+            name: self._stays(name) + outside.get(name, NOTHING) for name in self.quota.kin(group)
+        }
 
     def holding(self, project: str, asked: Amounts) -> frozenset[str]:
         """Return the project and its groups, as far as their share holds `asked`."""
@@ -98,9 +132,7 @@ class Shares(Ledger):
         """Return the project, or its nearest group, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return project
-        groups = self._groups(project)
-        over = groups.over_ceilings(project, self._rises(project, asked)) if groups else ()
-        return next(iter(over), "")
+        return next(iter(self._over_ceilings(project, asked)), "")
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
@@ -109,7 +141,9 @@ class Shares(Ledger):
         if not limits.borrow or not limits.ceiling.holds(self._counted(project), asked):
             return False
         rises = self._rises(project, asked).items()
-        return all(more <= self._room(project, resource) for resource, more in rises)
+        if not all(more <= self._room(project, resource) for resource, more in rises):
+            return False
+        return self.is_under_group_ceilings(project, asked)
 
     def _room(self, project: str, resource: str) -> int:
         """Return what is idle and lent, as far as the groups of `project` let it have that."""
@@ -133,11 +167,13 @@ class Shares(Ledger):
         """Return how much of the types in `asked` it could borrow now, never negative."""
         self._settle_all()
         limits = self.project(project)
-        stays, held = self._stays(project), self.held(project)
-        swapped = self._swapped.get(project, NOTHING)
-        kept = (limits.kept - stays).positive()
+        kept = (limits.kept - self._stays(project)).positive()
         free = Amounts({resource: self._room(project, resource) for resource in asked})
-        free = (free + kept) & (limits.ceiling - held + swapped)
+        free = (free + kept) & (limits.ceiling - self._counted(project))
+        for group in self.quota.groups_of(project):
+            usage = self._usage_inside(group.name)
+            if usage is not None:
+                free &= room_under(self.quota, usage, project, group)
         return free.only(asked).positive()
 
     def usage_ratio(self, project: str) -> float:
@@ -177,6 +213,11 @@ class Shares(Ledger):
         if groups is None:
             return self._counted(name)
         return Amounts({t: groups.taken(name, t) for t in self.quota.types})
+
+    def under_ceiling(self, name: str) -> Amounts:
+        """Return what counts against the ceiling of a project or a group."""
+        usage = self._usage_inside(name) if name in self.quota.groups else None
+        return self.closes(name) if usage is None else taken(self.quota, usage, name)
 
     def borrowed(self, name: str) -> float:
         """Return the fraction of the total that a project or a group holds above its share."""
