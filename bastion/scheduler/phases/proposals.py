@@ -16,7 +16,7 @@ from dataclasses import replace
 from bastion.scheduler.effort import left_for_searches
 from bastion.scheduler.phases.promises import is_still_within
 from bastion.scheduler.phases.reservations.fulfilment import sharing
-from bastion.scheduler.phases.reservations.lending import reopened, set_apart
+from bastion.scheduler.phases.reservations.lending import lend, reopened, set_apart
 from bastion.scheduler.phases.reservations.new_promise import make_promise
 from bastion.scheduler.phases.reservations.reserving import drop, reserve
 from bastion.scheduler.preemption.lack import Lack
@@ -66,6 +66,7 @@ def _spare(draft: Draft, promise: Promise) -> None:
     resting, promises = _on_shares_of_groups(draft), dict(draft.promises)
     anew = make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
     if not all(is_still_within(draft, each) for each in resting):
+        lend(draft, anew)
         drop(draft, anew)  # it may count on the victims of a promise that loses its share by it
         reserved.is_dropped = False
         draft.promises.clear()
