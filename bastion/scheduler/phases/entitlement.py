@@ -89,8 +89,10 @@ def found_within_share(
         if not shares.is_nested:
             return True
         departing = draft.departing(firm=True)
-        gone = [running for running in (*going, *victims) if running not in departing]
-        with shares.without(gone, standing=departing.sums):
+        leaving = {*going, *victims}
+        gone = [running for running in leaving if running not in departing]
+        stay = [each for each in staying if each in departing and each not in leaving]
+        with shares.without(gone, standing=departing.sums, staying=stay):
             met = {*others, *(running.project for running in victims)}
             return shares.may_reclaim(project, units, met)
 
