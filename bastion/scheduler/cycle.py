@@ -8,6 +8,8 @@ saves time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bastion.scheduler.explain.verdicts import explain, outline
 from bastion.scheduler.forecast.drift import standstill_of
 from bastion.scheduler.phases.borrow import borrow
@@ -81,6 +83,24 @@ def decide_with(
     return plan
 
 
+def decide_plainly(snapshot: Snapshot, now: float) -> Plan:
+    """
+    Decide what to do now without any search: for a state in which `decide` fails.
+
+    Jobs start where they fit, and promises that hold are kept. Nothing else is promised or planned,
+    no victim is chosen, no gang grows or shrinks, and jobs that wait get no verdict.
+    """
+    draft = _surveyed(
+        chosen(snapshot.quota.scheduler), replace(snapshot, planned=()), now, Memory()
+    )
+    draft.search.effort.left = 0
+    for phase in PLAIN_PHASES:
+        phase(draft)
+    plan = outline(draft)
+    draft.close()
+    return plan
+
+
 def _surveyed(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> Draft:
     """1. Ledger and 2. order: what is held, what is free, and which gangs wait, in order."""
     draft = Draft(snapshot, now, parts, memory)
@@ -117,3 +137,5 @@ PHASES = (
     let_victims_run_on,
     vacate,
 )
+PLAIN_PHASES = (stand_by, fulfil, guarantee, start_others, borrow, let_victims_run_on, vacate)
+"""Those of `decide_plainly`."""

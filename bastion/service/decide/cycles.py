@@ -10,10 +10,11 @@ This module must not know what a plan is applied to.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 
 from bastion.errors import BastionError
-from bastion.scheduler.cycle import decide
+from bastion.scheduler.cycle import decide, decide_plainly
 from bastion.scheduler.effort import steps_within
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
@@ -59,8 +60,9 @@ class Cycles:
         Return the plan for `snapshot`, or None if the scheduler fails.
 
         Each cycle of a turn can search for half of the time that the earlier ones have left. If a
-        cycle fails, it is run once more from nothing and without reasons: a fault in one job's
-        reason must not keep any job from starting.
+        cycle fails, it is run again with less and less: from nothing and without reasons, then
+        without searches, then without promises. A fault that one job brings to light must not keep
+        the others from starting.
         """
         self._left_s /= 2
         self.times.append(now)
@@ -69,14 +71,20 @@ class Cycles:
             plan = decide(snapshot, now, self._memory)
         except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
             self._journal.failure("scheduler", error)
-            return self._without_reasons(snapshot, now)
+            return self._with_less(snapshot, now)
         for problem in self._memory.told_problems():
             self._journal.problem("scheduler state", BastionError(f"was rebuilt: {problem}"))
         return plan
 
-    def _without_reasons(self, snapshot: Snapshot, now: float) -> Plan | None:
-        try:
-            return decide(snapshot, now, explains=False)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._journal.failure("scheduler without reasons", error)
-            return None
+    def _with_less(self, snapshot: Snapshot, now: float) -> Plan | None:
+        attempts: tuple[tuple[str, Callable[[], Plan]], ...] = (
+            ("reasons", lambda: decide(snapshot, now, explains=False)),
+            ("searches", lambda: decide_plainly(snapshot, now)),
+            ("promises", lambda: decide_plainly(replace(snapshot, promises=()), now)),
+        )
+        for without, attempt in attempts:
+            try:
+                return attempt()
+            except Exception as error:  # noqa: BLE001 - as above
+                self._journal.failure(f"scheduler without {without}", error)
+        return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.scheduler.cycle import decide
+from bastion.scheduler.cycle import PHASES, PLAIN_PHASES, decide
 from bastion.scheduler.effort import STEP_S, STEPS, Effort
 from bastion.scheduler.plan import Plan, Verdicts
 from bastion.scheduler.snapshot import Snapshot
@@ -18,6 +18,7 @@ from bastion.service.decide.cycles import Cycles
 from bastion.service.journal import Journal
 from benchmarks.decide import NOW
 from benchmarks.shapes import Shape, state_of
+from tests.bastion.scheduler.world import World, machines_of, quota_of
 from tests.rigs.leader import Rig
 
 FEW = 30
@@ -104,3 +105,50 @@ def test_a_fault_in_what_is_told_keeps_no_job_from_starting(
     rig.turn()
     assert rig.job(job).is_admitted
     assert any("IndexError" in problem for problem in rig.journal.problems)
+
+
+def fails(draft: Draft) -> None:
+    """Fail, as a phase with a fault does."""
+    raise AssertionError(f"{len(draft.promises)} promises")
+
+
+def test_a_fault_in_a_phase_keeps_no_job_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cycle is repeated without searches, and both failures are reported."""
+    monkeypatch.setattr("bastion.scheduler.cycle.PHASES", (*PHASES, fails))
+    rig = Rig()
+    job = rig.submit()
+    rig.turn()
+    assert rig.job(job).is_admitted
+    reported = [problem for problem in rig.journal.problems if "0 promises" in problem]
+    assert [problem.partition(":")[0] for problem in reported] == [
+        "scheduler",
+        "scheduler without reasons",
+    ]
+
+
+def test_a_fault_in_a_promise_keeps_no_job_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The promises are given up, and what they kept may be used."""
+    world = World(quota_of({"gpu": 8}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=8))
+    world.ask("A", "low", gpu=8, priority=5)
+    world.cycle()
+    world.ask("A", "high", gpu=8, priority=1)
+    world.cycle()
+    assert world.plan.promises
+
+    def fails_with_promises(draft: Draft) -> None:
+        if draft.promises:
+            fails(draft)
+
+    monkeypatch.setattr("bastion.scheduler.cycle.PHASES", (fails,))
+    monkeypatch.setattr(
+        "bastion.scheduler.cycle.PLAIN_PHASES", (*PLAIN_PHASES, fails_with_promises)
+    )
+    journal = Journal("b", VirtualClock(), out=None)
+    plan = Cycles(LOCAL.ttl_s, journal).plan(world.snapshot(), world.now)
+    assert plan is not None
+    assert plan.promises == ()
+    assert [problem.partition(":")[0] for problem in journal.problems] == [
+        "scheduler",
+        "scheduler without reasons",
+        "scheduler without searches",
+    ]
