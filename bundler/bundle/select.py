@@ -363,8 +363,9 @@ def _with_folders(paths: Sequence[str]) -> set[str]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError, PermissionError):
+        is_file = stat.S_ISREG(path.stat().st_mode)
+        return path.read_bytes() if is_file else b""  # Reading a pipe would wait for a writer.
+    except (FileNotFoundError, PermissionError):
         return b""  # One that cannot be read is named when the walk comes to it as a file.
 
 

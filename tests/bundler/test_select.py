@@ -211,6 +211,16 @@ def test_sockets_and_pipes_are_left_out_with_a_warning(tmp_path: Path) -> None:
     assert {warning.split()[0] for warning in selection.warnings} == {"pipe", "sock", r"'\x1b[2J'"}
 
 
+def test_a_pipe_named_like_a_list_of_what_to_ignore_is_not_read(tmp_path: Path) -> None:
+    """Reading it would wait forever for what writes to it."""
+    trees.write(tmp_path, {"a": ""})
+    for name in (".gitignore", ".bastionignore"):
+        os.mkfifo(tmp_path / name)
+    selection = select(LocalDir(str(tmp_path)), start=tmp_path)
+    assert [one.path for one in selection.found] == ["a"]
+    assert len(selection.warnings) == 2
+
+
 def test_too_much_names_the_largest(tmp_path: Path) -> None:
     """A tree above the limit is refused with its largest files and folders."""
     trees.write(tmp_path, {"data/big.bin": bytes(5000), "data/mid": bytes(900), "small.py": "x"})
