@@ -18,6 +18,9 @@ _WORDS_OF_SHELLS = frozenset({".", "cd", "eval", "exec", "export", "set", "sourc
 
 MAX_STDIN_BYTES = 64 << 10
 """The input becomes part of the spec, which must be small."""
+_FROM_A_FILE = """\
+file=$(mktemp) && printf %s "$1" >"$file" && exec <"$file" && rm "$file" && shift && exec "$@"
+"""
 
 
 def checked_command(args: argparse.Namespace) -> list[str]:
@@ -76,7 +79,8 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
     """
     Return `command`, with the input piped into this process if `sends` is set.
 
-    The command replaces the shell that passes the input, so it gets all signals and sets the code.
+    The command gets the same bytes. It replaces the shell that passes them, so it gets all signals
+    and sets the code.
 
     Raises:
         UsageError: The input is too large, or is not text.
@@ -99,12 +103,7 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
         raise UsageError(
             "--stdin: the piped input is not text", hint="send it as a file with --code=."
         )
-    end = "END_OF_STDIN"
-    while end in text:
-        end += "_"
-    rest = "\n" if text and not text.endswith("\n") else ""
-    line = f"exec \"$@\" <<'{end}'\n{text}{rest}{end}"
-    return ["/bin/sh", "-c", line, "sh", *command]
+    return ["/bin/sh", "-c", _FROM_A_FILE, "sh", text, *command]
 
 
 def _is_piped() -> bool:
