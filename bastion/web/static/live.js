@@ -17,7 +17,7 @@ function refresh() {
   waiting = null;
   lastFetch = Date.now();
   fetch(location.href, { headers: { "x-live": "1" } })
-    .then((answer) => answer.text())
+    .then((answer) => (answer.ok ? answer.text() : Promise.reject(answer.status)))
     .then((text) => {
       const fresh = new DOMParser().parseFromString(text, "text/html");
       for (const part of document.querySelectorAll("[data-live]")) {
