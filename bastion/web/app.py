@@ -64,6 +64,8 @@ CHARTS_AT_ONCE = 4
 """Threads for charts: those that wait for the record must not take the threads of pages."""
 SEARCHES_AT_ONCE = 4
 """Threads for searches of logs, which take seconds too."""
+EVENTS = "text/event-stream"
+FORM = "application/x-www-form-urlencoded"
 PageOf = Callable[[Request, Shown], str]
 
 
@@ -145,6 +147,9 @@ class Site:
         return Shown(self._bucket, self._settings, self._parts, request, known)
 
     async def _compare(self, request: Request) -> Response:
+        kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
+        if kind != FORM:
+            raise HTTPException(415, f"this page takes a form, {FORM}, and not {kind}")
         data = b""
         async for chunk in request.stream():
             data += chunk
@@ -177,6 +182,8 @@ class Site:
         return RedirectResponse(f"/?{urlencode({'search': name})}#queue", HTTPStatus.SEE_OTHER)
 
     async def _live_page(self, request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type=EVENTS)
         return self._live.board(request.query_params.get("version", ""))
 
     async def _chart(self, request: Request) -> Response:
@@ -283,6 +290,8 @@ class Site:
         known = await run_sync(lambda: _known(self._bucket, request))
         address = log_address(known.job, request.query_params)
         log = process_log(self._bucket.store, known.job, address)
+        if request.method == "HEAD":
+            return Response(media_type=EVENTS)
         at = offset_in({"at": request.headers.get("last-event-id", "")})
         at = offset_in(request.query_params) if at is None else at
         begin = await run_sync(log.size) if at is None else at

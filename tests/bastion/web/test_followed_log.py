@@ -71,3 +71,13 @@ def test_a_job_that_has_ended_is_found_by_its_name_as_on_the_command_line() -> N
             assert client.get(f"/find?name={text}").headers["location"] == f"/jobs/vision/{JOB}"
         for text in ("train", "ada", "nothing"):
             assert client.get(f"/find?name={text}").headers["location"].startswith("/?search=")
+
+
+def test_a_request_for_headers_alone_follows_nothing() -> None:
+    """`curl -I` would take a place, and wait for events that never come."""
+    with site(_store(b"one\n"), followers=0) as client:
+        for path in ("/live", LIVE):
+            assert client.get(path).status_code == 503
+            answer = client.head(path)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/event-stream")

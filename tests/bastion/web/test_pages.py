@@ -576,6 +576,15 @@ def test_a_form_with_other_fields_is_refused() -> None:
     assert "this page takes one field, text" in answer.text
 
 
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x"])
+def test_what_is_no_form_is_refused(kind: str) -> None:
+    """It would be read as an empty quota file."""
+    with site(busy_store()) as client:
+        answer = client.post("/quota", content="{}", headers={"content-type": kind})
+    assert answer.status_code == 415
+    assert f"and not {kind.partition(';')[0]}" in answer.text
+
+
 def test_a_reader_that_leaves_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """A browser that is closed while it sends a quota file leaves no traceback in the log."""
     bucket = busy_store()
