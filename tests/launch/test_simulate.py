@@ -98,6 +98,15 @@ def test_jobs_that_did_not_end_are_told(run: Run, tmp_path: Path) -> None:
     assert "not included in the times" not in ran.err
 
 
+def test_without_a_completed_job_there_are_no_times(run: Run, tmp_path: Path) -> None:
+    """A mean of nothing would be shown as 0s, the best of all."""
+    (tmp_path / "m.toml").write_text("[[machines]]\ncount = 1\ndevices = 4\n")
+    trace = tmp_path / "t.csv"
+    trace.write_text("submit,duration,devices,max_runtime\n0,100,4,50\n")
+    ran = run("simulate", str(trace), f"--machines={tmp_path / 'm.toml'}")
+    assert ran.out.splitlines()[-1].split()[:7] == ["default", "0", "-", "-", "-", "-", "-"]
+
+
 def test_moments_of_a_long_study_are_told_apart() -> None:
     """They are exact to the second, after any number of days."""
     assert moment(59.9) == "00:00:59"

@@ -23,7 +23,7 @@ from launch.screen.render import Column, counted
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bastion.simulator.engine.result import Result
     from bastion.simulator.expectations import Broken
@@ -328,6 +328,11 @@ def _tell_workload(workload: Workload, *, quiet: bool) -> None:
         note(f"skipped: {counted(len(workload.skipped), 'row')}; the first: {workload.skipped[0]}")
 
 
+def _if_any(text: Callable[[Measures], str]) -> Callable[[Measures], str]:
+    """Return `text` for results in which jobs completed their work; others have no such times."""
+    return lambda each: text(each) if each.ended else "-"
+
+
 def _show(session: Session, study: Study) -> None:
     from bastion.simulator.report.words import duration, percent
 
@@ -337,11 +342,11 @@ def _show(session: Session, study: Study) -> None:
     columns: list[Column[Measures]] = [
         Column(title="POLICY", text=lambda each: each.label),
         Column(title="JOBS", text=lambda each: f"{each.ended:,}"),
-        Column(title="COMPLETION", text=lambda each: duration(each.jct_s["mean"])),
-        Column(title="MEDIAN", text=lambda each: duration(each.jct_s["p50"])),
-        Column(title="P99", text=lambda each: duration(each.jct_s["p99"])),
-        Column(title="WAITING", text=lambda each: duration(each.wait_s["mean"])),
-        Column(title="SLOWDOWN", text=lambda each: f"{each.slowdown['mean']:.2f}"),
+        Column(title="COMPLETION", text=_if_any(lambda each: duration(each.jct_s["mean"]))),
+        Column(title="MEDIAN", text=_if_any(lambda each: duration(each.jct_s["p50"]))),
+        Column(title="P99", text=_if_any(lambda each: duration(each.jct_s["p99"]))),
+        Column(title="WAITING", text=_if_any(lambda each: duration(each.wait_s["mean"]))),
+        Column(title="SLOWDOWN", text=_if_any(lambda each: f"{each.slowdown['mean']:.2f}")),
         Column(title="IN USE", text=lambda each: percent(each.utilisation)),
         Column(title="GOODPUT", text=lambda each: percent(each.goodput)),
         Column(title="PREEMPTED", text=lambda each: f"{each.preemptions:,}"),
