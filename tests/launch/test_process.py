@@ -111,7 +111,7 @@ def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        (["launch", "-q", "--user_id=ada", "--", "true"], 130),
+        (["launch", "-q", "--user_id=ada", "--", "true"], 131),
         (["why", JOB], 85),
         (["list"], 81),
         (["cancel", "-q", JOB], 99),

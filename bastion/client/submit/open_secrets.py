@@ -46,6 +46,23 @@ def open_secret_warnings(launch: Launch) -> tuple[str, ...]:
     return tuple(warnings)
 
 
+def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line in which `***` replaces what looks like a secret by name and length."""
+    found = []
+    for before, word in zip(["", *words], words):
+        if before.startswith("--") and _is_one(_plain(before), word):
+            found.append("***")
+        else:
+            found.append(_SET.sub(_hidden, word))
+    return tuple(found)
+
+
+def _hidden(match: re.Match[str]) -> str:
+    name, text = match.groups()
+    shown = "***" if _is_one(_plain(name), text) else _SET.sub(_hidden, text)  # --env=TOKEN=text
+    return match.group(0).removesuffix(text) + shown
+
+
 def _flags(words: Sequence[str]) -> Iterator[str]:
     """Yield flags and variables in a command that are set to what looks like a secret."""
     for word, following in zip(words, [*words[1:], ""]):

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bastion.client.patience import warn
+from bastion.client.submit.open_secrets import without_secrets
 from bastion.records.requests.origin import (
     MAX_TEXT_BYTES,
     Origin,
@@ -44,14 +45,18 @@ def origin_of(known: Origin | None, launch: Launch | str | Path, bundled: Bundle
 
 
 def of_this_process() -> Origin:
-    """Return this process's command line, and its script or the notebook cells that ran so far."""
+    """
+    Return this process's command line, and its script or the notebook cells that ran so far.
+
+    Secrets in the command line are left out.
+    """
     main = sys.modules.get("__main__")
     cells = getattr(main, _CELLS, None)
     if isinstance(cells, list) and any(cells):
         files: tuple[OriginFile, ...] = (_notebook([str(cell) for cell in cells]),)
     else:
         files = files_at(getattr(main, "__file__", None) or "")
-    return Origin(argv=origin_argv(tuple(sys.orig_argv)), files=files)
+    return Origin(argv=origin_argv(without_secrets(sys.orig_argv)), files=files)
 
 
 def _notebook(cells: list[str]) -> OriginFile:

@@ -313,10 +313,12 @@ def submitted(session: Session) -> LaunchHandle:
 
 def _origin(args: argparse.Namespace) -> Origin:
     """Return the command line and the file that it names."""
+    from bastion.client.submit.open_secrets import without_secrets
     from bastion.client.submit.provenance import files_at
     from bastion.records.requests.origin import Origin, origin_argv
 
-    return Origin(argv=origin_argv(args.typed), files=files_at(*args.source[:1]))
+    argv = origin_argv(without_secrets(args.typed))
+    return Origin(argv=argv, files=files_at(*args.source[:1]))
 
 
 def _launch_of(session: Session) -> Launch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.client.submit.open_secrets import open_secret_warnings
+from bastion.client.submit.open_secrets import open_secret_warnings, without_secrets
 from bastion.spec import Job, Launch, Process
 
 KEY = "0123456789/+abcdef"
@@ -53,3 +53,21 @@ def test_a_flag_that_is_named_as_a_secret_is_told(command: list[str] | str, told
     warnings = open_secret_warnings(Launch(name="a", jobs=[Job(processes=[process])]))
     assert [warning.partition(" in a command: ")[0] for warning in warnings] == [told][: bool(told)]
     assert "0123456789" not in "".join(warnings)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["a.py", "--api_key=sk-0123456789ab", "x"], ["a.py", "--api_key=***", "x"]),
+        (["a.py", "--hf-token", "hf_0123456789"], ["a.py", "--hf-token", "***"]),
+        (["--env=HF_TOKEN=hf_0123456789"], ["--env=HF_TOKEN=***"]),
+        (["--env", "HF_TOKEN=hf_0123456789=="], ["--env", "HF_TOKEN=***"]),
+        (["export HF_TOKEN='hf_0123456789' && ls"], ["export HF_TOKEN='***' && ls"]),
+        (["--max_token=4096", "--out=/a/b=c"], ["--max_token=4096", "--out=/a/b=c"]),
+        ([], []),
+    ],
+    ids=["flag", "two words", "variable", "variable apart", "shell", "none", "empty"],
+)
+def test_a_recorded_command_line_has_no_secrets(words: list[str], shown: list[str]) -> None:
+    """Everything else of it is recorded as it was typed."""
+    assert without_secrets(words) == tuple(shown)
