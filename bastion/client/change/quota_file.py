@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from bastion.errors import (
@@ -132,7 +133,7 @@ class QuotaFile:
             InDoubtError: The store did not answer the write, which may have arrived.
             StoreError: The bucket is unreachable; nothing was written.
         """
-        quota, data = parsed_quota(text), text.encode()
+        quota, data = checked_quota(text), text.encode()
         standing = self._standing()
         if standing is not None and standing.data == data:
             return quota
@@ -202,10 +203,32 @@ def parsed_quota(text: str, *, source: str = "quota file") -> Quota:
         SpecError: It is invalid; the error lists every problem with its line.
     """
     from quota.file.config import parse
+
+    with _told_of(source):
+        return parse(text)
+
+
+def checked_quota(text: str, *, source: str = "quota file") -> Quota:
+    """
+    Return `parsed_quota(text)` of a file that is to be put in force.
+
+    Raises:
+        SpecError: As there, or the bastion would not put it in force.
+    """
+    from bastion.records.settings.slow_pattern import refuse_slow_patterns
+
+    found = parsed_quota(text, source=source)
+    with _told_of(source):
+        refuse_slow_patterns(found)
+    return found
+
+
+@contextmanager
+def _told_of(source: str) -> Iterator[None]:
     from quota.file.errors import QuotaError
 
     try:
-        return parse(text)
+        yield
     except QuotaError as error:
         raise SpecError(
             *(f"{source}: {problem}" for problem in error.problems),

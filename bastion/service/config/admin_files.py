@@ -12,6 +12,7 @@ from bastion.monitor import IdleRule, Options
 from bastion.records.coding.limits import ADMIN_FILE_BYTES
 from bastion.records.keys import layout
 from bastion.records.root import Root
+from bastion.records.settings.slow_pattern import refuse_slow_patterns
 from bastion.service.config.inventory import inventories_of, whole_config
 from bastion.service.config.pool_config import Config, parse_config
 from bastion.service.intake.requests import Rules
@@ -219,6 +220,10 @@ def _problem_of(check: Callable[[str], object], text: str) -> str:
     return ""
 
 
+def _judge_quota(text: str) -> None:
+    refuse_slow_patterns(parse(text))
+
+
 class AdminFiles:
     """
     The quota file and `config/bastion.toml`: the last good contents of each, and their problems.
@@ -246,7 +251,7 @@ class AdminFiles:
             if found := shared_hosts(parse_config(text).pools):
                 raise SpecError(*found)
 
-        self._quota_file = AdminFile(quota_store, quota_key, parse, place=quota_place)
+        self._quota_file = AdminFile(quota_store, quota_key, parse, _judge_quota, place=quota_place)
         self._config_file = AdminFile(
             *(store, layout.CONFIG, parse_config, judge), beside=inventories_of, whole=whole_config
         )

@@ -10,6 +10,7 @@ from bastion.errors import NotFoundError, SpecError
 from bastion.machine import Pool
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
+from bastion.records.settings.slow_pattern import refuse_slow_patterns
 from bastion.scheduler.whatif import QuotaOutlook
 from bastion.store.port import ObjectStore
 from bastion.value import value
@@ -97,7 +98,7 @@ def with_diff(page: QuotaPage, store: ObjectStore, board: Board, pasted: str) ->
 
 def _problems(text: str) -> tuple[str, ...]:
     try:
-        parse(text)
+        refuse_slow_patterns(parse(text))
     except QuotaError as error:
         return tuple(str(problem) for problem in error.problems)
     return ()

@@ -117,13 +117,13 @@ def _check(session: Session) -> int:
 
 
 def _diff(session: Session) -> int:
-    from bastion.client.change.quota_file import parsed_quota
+    from bastion.client.change.quota_file import checked_quota
     from bastion.errors import NotFoundError
     from quota.change import compare
 
     file = session.args.file
     text = read_quota_file(file)
-    new = parsed_quota(text, source=file)
+    new = checked_quota(text, source=file)
     if session.args.replay:
         from launch.commands.admin.replay import replayed, show_difference
 
@@ -253,9 +253,9 @@ def _run_editor(words: list[str]) -> None:
 
 
 def _parsed(file: str) -> Quota:
-    from bastion.client.change.quota_file import parsed_quota
+    from bastion.client.change.quota_file import checked_quota
 
-    return parsed_quota(read_quota_file(file), source=file)
+    return checked_quota(read_quota_file(file), source=file)
 
 
 def read_quota_file(file: str) -> str:

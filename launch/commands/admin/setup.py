@@ -167,13 +167,13 @@ def _steps(session: Session, people: People) -> list[Step]:
 
 
 def _quota(session: Session) -> Quota:
-    from bastion.client.change.quota_file import parsed_quota
+    from bastion.client.change.quota_file import checked_quota
     from launch.commands.admin.quota import read_quota_file
 
     if not session.args.quota:
         return session.client.quota()
     file = session.args.quota
-    return parsed_quota(read_quota_file(file), source=file)
+    return checked_quota(read_quota_file(file), source=file)
 
 
 def _people(args: argparse.Namespace, quota: Quota) -> People:

@@ -102,7 +102,7 @@ def _add_shape(parser: Parser) -> None:
 
 def make(args: argparse.Namespace) -> int:
     """`bastion create`."""
-    from bastion.client.change.quota_file import parsed_quota
+    from bastion.client.change.quota_file import checked_quota
     from bastion.records.keys.layout import bastion_log
     from bastion.vm.open import open_vm
 
@@ -110,7 +110,7 @@ def make(args: argparse.Namespace) -> int:
     vm = _checked(_shaped(session))
     if args.quota_file:
         written = read_quota_file(args.quota_file)
-        parsed_quota(written, source=args.quota_file)
+        checked_quota(written, source=args.quota_file)
         session.client.apply_quota(written)
         note(f"{args.quota_file} is the quota file of {vm.root_url}")
     vm = _ready(session, vm)

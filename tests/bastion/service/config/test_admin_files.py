@@ -75,6 +75,21 @@ def test_contents_that_this_version_refuses_are_kept_until_others_are_in_force()
     assert made.config_text == CONFIG
 
 
+def test_a_slow_expression_is_not_put_in_force_and_stays_if_it_was() -> None:
+    """A user could choose a name that keeps the bastion busy; jobs of a running pool go on."""
+    slow = QUOTA.replace("[project_membership]", "[project_membership]\nslow = ['(a+)+']", 1)
+    assert slow != QUOTA
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.QUOTA, slow.encode())
+    fresh, standing = files(store), files(store)
+    standing.adopt(root(quota_text=slow))
+    for made in (fresh, standing):
+        made.refresh()
+        assert "takes minutes for some names" in made.quota_problem
+    assert fresh.quota is None
+    assert standing.quota is not None
+
+
 def test_hosts_of_two_names_are_a_problem_and_what_was_in_force_stays() -> None:
     """A new file that names one host twice is not in force; an older one in force is adopted."""
     store = MemoryStore(lambda: 0.0)
