@@ -66,6 +66,8 @@ _LOOKS = frozenset({"read", "listed"})
 """Operations that change nothing: the folder is checked only afterwards."""
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""Nothing is at a path, or a link that leads to itself, or a socket."""
 
 _REFUSALS = {
     errno.ENOSPC: ("the disk is full", "free some space, then try again"),
@@ -162,7 +164,9 @@ class LocalStore:
         try:
             # O_NONBLOCK: a FIFO in the folder must not block us.
             handle = os.open(self._path(key), os.O_RDONLY | os.O_NONBLOCK)
-        except _ABSENT:
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise
             raise NotFoundError(f"no object at {key!r}") from None
         try:
             found = os.fstat(handle)
@@ -462,7 +466,9 @@ def _bytes_of(handle: int, most_bytes: int) -> bytes:
 def _stat(path: str) -> os.stat_result | None:
     try:
         found = os.stat(path)
-    except _ABSENT:
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
         return None
     return found if stat.S_ISREG(found.st_mode) else None
 

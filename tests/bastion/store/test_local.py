@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -217,17 +218,20 @@ def test_objects_are_plain_files(root: Path) -> None:
 
 
 def test_strange_files_do_not_exist(root: Path) -> None:
-    """Pipes, links to folders and invalid names are neither read nor listed."""
+    """Pipes, sockets, links to no file and invalid names are neither read nor listed."""
     store = LocalStore(root, makes_root=True)
     store.create("a/object", b"1")
     os.mkfifo(root / "a" / "pipe")
     (root / "a" / "loop").symlink_to(root)
     (root / "a" / "dangling").symlink_to(root / "nowhere")
+    (root / "a" / "itself").symlink_to("itself")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(root / "a" / "socket"))
     (root / "a" / "50%").touch()
     (root / "a" / "line\nbreak").touch()
     Path(os.fsdecode(os.fsencode(root) + b"/a/\xff")).touch()
     assert [e.key for e in store.list("")] == ["a/object"]
-    for key in ("a/pipe", "a/loop", "a/dangling", "a/50%"):
+    for key in ("a/pipe", "a/loop", "a/dangling", "a/itself", "a/socket", "a/50%"):
         with pytest.raises(NotFoundError):
             store.read(key)
 
