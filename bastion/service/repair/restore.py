@@ -31,6 +31,7 @@ from bastion.machine import Batch, Start
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
+from bastion.records.reports.registers import LifeRegister
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.result import Result
@@ -252,11 +253,7 @@ def _root_of(store: ObjectStore, key: str) -> Root:
 
 def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> LaterObjects:
     instructions = _all(store, layout.INSTRUCTIONS)
-    lives: dict[str, int] = {}
     batches: dict[tuple[str, int], int] = {}
-    for entry in _all(store, layout.MACHINES):
-        if (life := layout.parse_life(entry.key)) is not None:
-            lives[life[0]] = max(life[1], lives.get(life[0], 0))
     for entry in instructions:
         if (batch := layout.parse_instructions(entry.key)) is not None:
             batches[batch[:2]] = max(batch[2], batches.get(batch[:2], 0))
@@ -277,7 +274,7 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
         seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
         next_event=_next_event(store),
         results=results,
-        lives=lives,
+        lives=_later_lives(store, copy),
         batches=batches,
         starts=starts,
         cancelled=cancelled,
@@ -286,6 +283,32 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
         ended=tuple(_ended(store, copy, results)),
         outcomes=dict(_outcomes(store, copy, results)),
     )
+
+
+def _later_lives(store: ObjectStore, copy: Root) -> dict[str, int]:
+    """
+    Return the newest keeper life of each machine that has begun one since `copy`.
+
+    A register that cannot be read is no life: instructions to it would reach nobody.
+    """
+    lives = {name: machine.life for name, machine in copy.machines.items()}
+    for entry in _all(store, layout.MACHINES):
+        found = layout.parse_life(entry.key)
+        if found is None or found[1] <= lives.get(found[0], found[1]):
+            continue
+        if _is_readable(store, entry.key):
+            lives[found[0]] = found[1]
+    return lives
+
+
+def _is_readable(store: ObjectStore, key: str) -> bool:
+    try:
+        decode(LifeRegister, _bytes(store, key) or b"", key=key)
+    except ForeignRecordError:
+        raise
+    except RecordError:
+        return False
+    return True
 
 
 def _ended(store: ObjectStore, copy: Root, results: frozenset[tuple[str, str]]) -> Iterator[Ended]:

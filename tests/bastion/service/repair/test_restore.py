@@ -296,6 +296,18 @@ def test_a_new_life_of_a_machine_is_used() -> None:
     assert isinstance(agent.told[-1], StopHost)
 
 
+def test_a_life_that_cannot_be_read_is_not_used() -> None:
+    """A damaged register in `machines/` does not cut a machine off from its instructions."""
+    rig = Rig()
+    rig.turn(3)
+    name, agent = next(iter(rig.agents.items()))
+    copied(rig)
+    rig.bucket.create(layout.life(name, 8), b'{"schema":1,"wri')
+    assert brought_back(rig).machines[name].life == 1
+    job = rig.start(h100=8, replicas=2)
+    assert agent.ran == [f"{job}/1"]
+
+
 def test_a_living_leader_is_left_alone() -> None:
     """While root changes nothing is restored; after a timeout a silent leader is replaced."""
     rig = Rig()
