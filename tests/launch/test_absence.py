@@ -55,6 +55,16 @@ def test_a_silent_leader_is_shown_with_its_last_warning(run: Run, bucket: Bucket
     assert "logged at" not in run("status").err
 
 
+def test_a_damaged_root_is_named_with_what_brings_it_back(run: Run, bucket: Bucket) -> None:
+    """A bastion ends at once on such a root, so nothing else can say why none answers."""
+    lead(bucket.store, now=time.time() - 60, leader="north")
+    bucket.store.create(layout.ROOT, b'{"schema":4,"buck')
+    told = [line for line in run("status").err.splitlines() if line.startswith("problem: ")]
+    assert len(told) == 1
+    assert told[0].startswith("problem: state/root.json: not JSON, Unterminated string")
+    assert told[0].endswith("; bastion restore brings a copy back")
+
+
 def test_a_leader_that_may_not_publish_is_not_called_absent(run: Run, bucket: Bucket) -> None:
     """Root still changes, so jobs start: only what the commands show is old."""
     now = float(int(time.time()))

@@ -33,7 +33,7 @@ from bastion.client.look.views import (
     WarmView,
     name_of,
 )
-from bastion.client.status.view_reader import ViewReader
+from bastion.client.status.view_reader import ViewReader, not_json
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
 from bastion.spec.arrays.task import task_id, tasks_of_id
@@ -118,8 +118,8 @@ class Published(ViewReader):
     def _rows_of(self, read: Callable[[QueueRows], _T]) -> _T:
         try:
             return read(self._queue())
-        except ValueError as error:
-            raise RecordError(f"{layout.view('queue')}: not JSON, {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise not_json(layout.view("queue"), error) from error
 
     def _queue(self) -> QueueRows:
         found = self._parsed(layout.view("queue"), QueueRows)

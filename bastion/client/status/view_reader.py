@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bastion.client.status.own_log import LogLine
 
 _T = TypeVar("_T")
+_WRITTEN_AGAIN = "a bastion that leads writes it again within two minutes"
 _GZIP = b"\x1f\x8b"
 """The first bytes of compressed data (RFC 1952); JSON never starts with them."""
 
@@ -82,7 +83,8 @@ class ViewReader:
         """Return `view` with the last warning of a leader that publishes nothing, if any."""
         if not (view.is_silent or view.is_behind):
             return view
-        return replace(view, last_warning=self._last_warning(view))
+        problems = (*view.problems, *self._damage_of_root())
+        return replace(view, last_warning=self._last_warning(view), problems=problems)
 
     def signs(self, view: StatusView) -> Signs:
         """Return what the leader in `view` still does, to judge views of it later."""
@@ -109,6 +111,16 @@ class ViewReader:
         except BastionError:
             return 0.0
         return max((each.modified_at for each in found if each.key == layout.ROOT), default=0.0)
+
+    def _damage_of_root(self) -> tuple[str, ...]:
+        """Return why root cannot be read, which ends every bastion; nothing if it can be."""
+        try:
+            self._json(layout.ROOT)
+        except RecordError as error:
+            return (error.in_a_line,)
+        except BastionError:  # the silence is worth more than its cause
+            return ()
+        return ()
 
     def _last_warning(self, view: StatusView) -> LogLine | None:
         from bastion.client.status.own_log import last_warning
@@ -148,7 +160,7 @@ class ViewReader:
         if found is None and name != "status" and self._json(layout.view("status")) is not None:
             raise NotFoundError(
                 f"{layout.view(name)} is missing: it was deleted",
-                hint="a bastion that leads writes it again within two minutes",
+                hint=_WRITTEN_AGAIN,
             )
         if found is None:
             raise NotFoundError(
@@ -179,8 +191,8 @@ class ViewReader:
         if found is not None:
             try:
                 known = parse(_plain(key, found.data))
-            except ValueError as error:
-                raise RecordError(f"{key}: not JSON, {error}") from error
+            except (ValueError, RecursionError) as error:
+                raise not_json(key, error) from error
             self._known[key] = (found.version, known)
         if self._seen is not None:
             self._seen.add(key)
@@ -192,6 +204,12 @@ class ViewReader:
         except NotFoundError:
             return None
         return None if found is None else _plain(key, found.data)
+
+
+def not_json(key: str, error: Exception) -> RecordError:
+    """Return the error for root or a view at `key` that cannot be parsed."""
+    hint = "bastion restore brings a copy back" if key == layout.ROOT else _WRITTEN_AGAIN
+    return RecordError(f"{key}: not JSON, {error}", hint=hint)
 
 
 def command_to_start(place: str) -> str:

@@ -83,12 +83,14 @@ def test_a_view_of_another_schema_is_refused() -> None:
         Published(store, clock.wall).queue()
 
 
-def test_a_damaged_view_names_its_key() -> None:
-    """The error names the object that is not JSON."""
+@pytest.mark.parametrize("data", [b"{", b"[" * 200_000], ids=["cut", "deep"])
+def test_a_damaged_view_names_its_key_and_the_remedy(data: bytes) -> None:
+    """The error names the object that is not JSON, and says that the bastion replaces it."""
     store, clock = world()
-    put(store, layout.view("queue"), b"{")
-    with pytest.raises(RecordError, match=r"view/queue\.json: not JSON"):
+    put(store, layout.view("queue"), data)
+    with pytest.raises(RecordError, match=r"view/queue\.json: not JSON") as told:
         Published(store, clock.wall).queue()
+    assert told.value.hint == "a bastion that leads writes it again within two minutes"
 
 
 def test_fields_of_a_newer_bastion_are_ignored() -> None:
