@@ -20,7 +20,9 @@ _SLACK_S = 1.0
 class EventReader(QuotaReader):
     """The part of `Client` that reads events. Its arguments are those of `Client`."""
 
-    def events(self, *names: str, project: str = "", since: float = 0.0) -> tuple[EventView, ...]:
+    def events(
+        self, *names: str, project: str = "", since: float = 0.0, last: int | None = None
+    ) -> tuple[EventView, ...]:
         """
         Return the events of some jobs, oldest first; of all jobs if none is named.
 
@@ -30,13 +32,18 @@ class EventReader(QuotaReader):
             names: The jobs.
             project: Only look for the jobs in this project.
             since: Only events at or after this time, in Unix seconds by the store's clock.
+            last: Only this many, the newest. Of a long log, only its end is read.
 
         Raises:
             NotFoundError: There is no such job.
             SpecError: A name is ambiguous.
             StoreError: The bucket is unreachable.
         """
-        return tuple(self._events(self._named(names, project), since))
+        if last is not None and not names and not since:
+            found = self._published.newest_events(last)
+        else:
+            found = tuple(self._events(self._named(names, project), since))
+        return found if last is None else found[max(0, len(found) - last) :]
 
     def follow_events(
         self, *names: str, project: str = "", since: float = 0.0

@@ -130,7 +130,7 @@ def test_a_terminal_shows_the_newest_of_all_events(bucket: Bucket, tmp_path: Pat
     happen(bucket, 60)
     lines = drawn(["events"], bucket, tmp_path, columns=120)
     assert told("\n".join(lines))[0] == "event-10"
-    assert "the last 50 of 60 events; use --tail=N or --since=TIME to see more" in lines
+    assert "the last 50 events; use --tail=N or --since=TIME to see more" in lines
 
 
 def test_events_of_several_jobs_are_in_order(run: Run, bucket: Bucket) -> None:

@@ -310,7 +310,18 @@ class Published(ViewReader):
             after = layout.after(layout.results_of(project))
         return tuple(found)
 
-    def events(self, *, job: str = "", since: float = 0.0) -> Iterator[EventView]:
+    def newest_events(self, count: int) -> tuple[EventView, ...]:
+        """Return at least the last `count` events of all jobs; the log before them is not read."""
+        number = (self._json(layout.ROOT) or {}).get("next_event", 0)
+        reach = count
+        while True:  # numbers may have gaps where root was restored or a line is unreadable
+            first = max(0, number - reach)
+            found = tuple(self.events(first=first))
+            if not first or len(found) >= count:
+                return found
+            reach *= 8
+
+    def events(self, *, job: str = "", since: float = 0.0, first: int = 0) -> Iterator[EventView]:
         """
         Yield events in order: sealed segments, then the events that root has not sealed yet.
 
@@ -318,6 +329,7 @@ class Published(ViewReader):
             job: Only those of this job, or of this array and its tasks; empty: all. For a task that
                 has not started, the events of its array count as well.
             since: The earliest time, in Unix seconds of the store's clock.
+            first: The lowest number.
         """
         about = _About(job)
         # Root first: segments sealed after this read are in the list that follows.
@@ -326,9 +338,10 @@ class Published(ViewReader):
         held = {layout.events(part["first"]): part["events"] for part in root.get("sealed", ())}
         number = root.get("next_event")
         after = self._long_before(since, number=number) if isinstance(number, int) else ""
-        found = self._every(layout.EVENTS, after=after)
+        after = max(after, self._shortly_before(first))
+        found = _reaching(self._every(layout.EVENTS, after=after), first)
         listed = ((entry.key, entry.modified_at) for entry in found)
-        last = -1
+        last = first - 1
         for key, modified_at in merge(listed, ((key, inf) for key in sorted(held))):
             if modified_at + _MARGIN_S < since:
                 continue
@@ -366,6 +379,18 @@ class Published(ViewReader):
                 end = middle
         return layout.events(begin) if begin else ""
 
+    def _shortly_before(self, number: int) -> str:
+        """Return a key after which the segment that may contain event `number` is listed."""
+        reach = _PAGE
+        while reach < number:
+            after = layout.events(number - reach)
+            page = self._store.list(layout.EVENTS, start_after=after, limit=1)
+            begins = layout.parse_events(page[0].key) if page else None
+            if begins is not None and begins <= number:
+                return after
+            reach *= 8
+        return ""
+
     def _every(self, prefix: str, after: str = "") -> Iterator[Entry]:
         while page := self._store.list(prefix, start_after=after, limit=_PAGE):
             yield from page
@@ -381,6 +406,18 @@ class Published(ViewReader):
         status = self._json(layout.view("status")) or {}
         is_standing = status.get(named, -1) == view.get("seq")
         return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
+
+
+def _reaching(segments: Iterable[Entry], number: int) -> Iterator[Entry]:
+    """Yield the segments that may contain events from `number` on."""
+    waiting: Entry | None = None
+    for entry in segments:
+        begins = layout.parse_events(entry.key)
+        if waiting is not None and (begins is None or begins > number):
+            yield waiting
+        waiting = entry
+    if waiting is not None:
+        yield waiting
 
 
 class _About:

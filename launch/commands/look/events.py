@@ -62,16 +62,15 @@ def show_events(args: argparse.Namespace) -> int:
     since = _since(session)
     if args.follow:
         return _follow(session, since)
-    events = session.client.events(*args.job, project=args.project_id, since=since)
-    shown = _last(session, events)
+    events, shown = _known(session, since)
     out = session.out
     if out.format == "name":
         write_lines(list(dict.fromkeys(event.job for event in shown if event.job)))
     else:
         out.show("events", shown, _columns(session), name=lambda event: event.job)
     if len(shown) < len(events) and not session.is_quiet:
-        total = counted(len(events), "event")
-        note(f"the last {len(shown)} of {total}; use --tail=N or --since=TIME to see more")
+        newest = counted(len(shown), "event")
+        note(f"the last {newest}; use --tail=N or --since=TIME to see more")
     if args.job and out.format in ("table", "wide"):
         _tell_wait(session, events)
     session.note_absence()
@@ -127,8 +126,7 @@ def _waits(events: Iterable[EventView], *, now: float) -> list[_Wait]:
 def _follow(session: Session, since: float) -> int:
     """Print past events, then new ones as they happen."""
     args, client, out = session.args, session.client, session.out
-    known = client.events(*args.job, project=args.project_id, since=since)
-    shown = _last(session, known)
+    known, shown = _known(session, since)
     first = shown[0].number if shown else known[-1].number + 1 if known else 0
     since = shown[0].at if shown else since
     columns = _columns(session)
@@ -157,13 +155,15 @@ def _since(session: Session) -> float:
     return session.client.queue_as_of() - seconds_of("--since", session.args.since)
 
 
-def _last(session: Session, events: Sequence[EventView]) -> Sequence[EventView]:
-    """Return the events to show: all that were requested."""
+def _known(session: Session, since: float) -> tuple[Sequence[EventView], Sequence[EventView]]:
+    """Return past events, and those of them to show; of all jobs, one more than is shown."""
     args, out = session.args, session.out
     tail = args.tail
     if tail is None and not args.job and not args.since and out.terminal and not out.is_quiet:
         tail = _TAIL
-    return events if tail is None else events[max(0, len(events) - tail) :]
+    last = None if tail is None or args.job else tail + 1
+    known = session.client.events(*args.job, project=args.project_id, since=since, last=last)
+    return known, known if tail is None else known[max(0, len(known) - tail) :]
 
 
 def _columns(session: Session) -> list[Column[EventView]]:

@@ -190,6 +190,23 @@ def test_old_segments_of_a_long_log_are_not_even_listed() -> None:
         assert listing.entries <= 300 - first + 25
 
 
+@pytest.mark.parametrize("count", [0, 1, 25, 4000])
+def test_of_a_long_log_only_the_end_is_read(count: int) -> None:
+    """The last events cost no read of the segments before them; a gap in numbers hides none."""
+    store, clock = world()
+    numbers = [n for n in range(3000) if not 2000 <= n < 2990]
+    for first in range(0, 3000, 10):
+        lines = [{"n": n, "at": NOW, "job": "x"} for n in range(first, first + 10) if n in numbers]
+        if lines:
+            put(store, layout.events(first), "\n".join(map(json.dumps, lines)).encode())
+    put(store, layout.ROOT, json.dumps({"next_event": 3000}).encode())
+    counting = FaultyStore(store, lambda op, key: None)
+    found = [event.number for event in Published(counting, clock.wall).newest_events(count)]
+    assert found == numbers[len(numbers) - len(found) :]
+    assert len(found) >= min(count, len(numbers))
+    assert counting.counts["read"] <= 3 or count > 10
+
+
 def test_projects_are_found_one_list_each() -> None:
     """However many jobs have ended, each project costs one list."""
     store, clock = world()
