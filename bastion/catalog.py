@@ -24,7 +24,7 @@ from bastion.errors import SpecError
 from bastion.value import value
 from quota.amounts import Amounts
 
-Provider = Literal["gcp_tpu", "gce", "ec2"]
+Provider = Literal["gcp_tpu", "gce", "ec2", "azure_vm"]
 
 _GIB = 1024**3
 
@@ -206,9 +206,31 @@ _EC2: tuple[_Row, ...] = (
     ("inf2.48xlarge", "inferentia2", 12, 192, 768),
 )
 
+# Source: learn.microsoft.com/azure/virtual-machines/sizes/overview, the pages of the series
+# NCads_H100_v5, NC_A100_v4, NCasT4_v3, NVadsA10_v5, NDasrA100_v4, NDm_A100_v4, ND_H100_v5 and
+# ND_H200_v5. Sizes with a part of a GPU are left out, because a quota counts whole devices.
+_AZURE: tuple[_Row, ...] = (
+    ("Standard_NC24ads_A100_v4", "a100_80gb", 1, 24, 220),
+    ("Standard_NC48ads_A100_v4", "a100_80gb", 2, 48, 440),
+    ("Standard_NC96ads_A100_v4", "a100_80gb", 4, 96, 880),
+    ("Standard_NC40ads_H100_v5", "h100", 1, 40, 320),
+    ("Standard_NC80adis_H100_v5", "h100", 2, 80, 640),
+    ("Standard_NC4as_T4_v3", "t4", 1, 4, 28),
+    ("Standard_NC8as_T4_v3", "t4", 1, 8, 56),
+    ("Standard_NC16as_T4_v3", "t4", 1, 16, 110),
+    ("Standard_NC64as_T4_v3", "t4", 4, 64, 440),
+    ("Standard_ND96asr_v4", "a100", 8, 96, 900),
+    ("Standard_ND96amsr_A100_v4", "a100_80gb", 8, 96, 1900),
+    ("Standard_ND96isr_H100_v5", "h100", 8, 96, 1900),
+    ("Standard_ND96isr_H200_v5", "h200", 8, 96, 1850),
+    ("Standard_NV36ads_A10_v5", "a10", 1, 36, 440),
+    ("Standard_NV36adms_A10_v5", "a10", 1, 36, 880),
+    ("Standard_NV72ads_A10_v5", "a10", 2, 72, 880),
+)
+
 # Accelerators of users' own machines that are in no table above.
 _OWNED = (
-    *("a10", "a30", "a40", "l40", "l40s", "p4", "p100", "gtx_1050"),
+    *("a30", "a40", "l40", "l40s", "p4", "p100", "gtx_1050"),
     *(f"rtx_{model}" for model in (3050, 3060, 3070, 3080, 3090, 4060, 4070, 4080, 4090, 6000)),
     "rtx_a6000",
 )
@@ -243,7 +265,7 @@ def is_tpu(accelerator: str) -> bool:
 
 def resource_types() -> tuple[str, ...]:
     """Return every resource type: accelerators by name, then `cpu` and `memory`."""
-    sold = {accelerator for _, accelerator, *_ in (*_GCE, *_EC2)}
+    sold = {accelerator for _, accelerator, *_ in (*_GCE, *_EC2, *_AZURE)}
     return (*sorted({*sold, *_TPUS, *_OWNED}), "cpu", "memory")
 
 
@@ -252,6 +274,7 @@ def _by_name() -> dict[str, InstanceType]:
     """Return every instance type by each of its names; built only once."""
     every = {row[0]: _machine(row, provider="gce") for row in _GCE}
     every |= {row[0]: _machine(row, provider="ec2") for row in _EC2}
+    every |= {row[0]: _machine(row, provider="azure_vm") for row in _AZURE}
     for version, tpu in _TPUS.items():
         for topology in tpu.topologies.split():
             made = _slice(version, tpu, topology)

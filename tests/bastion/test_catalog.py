@@ -81,7 +81,7 @@ def test_amazons_figures_are_amazons() -> None:
 
 def test_every_type_is_whole() -> None:
     """Hosts divide chips and units evenly, topologies cover all chips, and names are unique."""
-    rows = [*catalog._GCE, *catalog._EC2]
+    rows = [*catalog._GCE, *catalog._EC2, *catalog._AZURE]
     assert len({row[0] for row in rows}) == len(rows)
     for each in {id(found): found for found in catalog._by_name().values()}.values():
         (units,) = [units for _, units in each.resources.items()]
@@ -118,6 +118,7 @@ def test_a_host_offers_its_share_of_the_slice() -> None:
         ("tpu-v4-48", "tpu-v4 comes in 8 16 32 64 128 256 512 1024 1536 2048 4096"),
         ("a3-higpu-8g", "did you mean a3-highgpu-8g"),
         ("p5.48xlrage", "did you mean p5.48xlarge"),
+        ("Standard_ND96isr_H100_v4", "did you mean Standard_ND96isr_H100_v5"),
         ("?", "for example tpu-v4-32 or p5.48xlarge"),
     ],
 )
