@@ -1,9 +1,10 @@
 """
-Names of machines at Google, and the labels by which they are found again.
+Names of machines at Google and Azure, and the labels by which they are found again.
 
 A machine is `bastion-<bucket>-<machine>`. If Google does not accept that name, a digest replaces
 everything before the machine's two numbers. In both cases the numbers end the name, and the pool is
-in a label, so the name and labels alone identify a machine.
+in a label, so the name and labels alone identify a machine. Azure accepts all names and labels that
+Google accepts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Names:
     pool: str
 
     def cloud(self, name: str) -> str:
-        """Return Google's name for the machine `name`, or for the slice that contains it."""
+        """Return the cloud's name for the machine `name`, or for the slice that contains it."""
         machine = self.parse(name)
         plain = f"bastion-{self.bucket}-{self.slice(name)}"
         if _NAME.fullmatch(plain):
@@ -61,7 +62,7 @@ class Names:
         return {**self.labels, "commit": str(self.parse(name).seq)}
 
     def machine(self, cloud_name: str, labels: Mapping[str, str]) -> str | None:
-        """Return the machine or slice with this name at Google; None if it is not one of these."""
+        """Return the machine or slice of a name in the cloud; None if it is not one of these."""
         numbers = re.search(NUMBERS, cloud_name)
         if numbers is None or not self.labels.items() <= labels.items():
             return None

@@ -10,11 +10,9 @@ docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html for the inte
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Mapping
 from typing import Any
 
-from bastion.errors import ProviderRefusedError
 from bastion.machine import Pool
 from bastion.provider.aws.batch import Batch, tags_of
 from bastion.provider.aws.ec2_pool import (
@@ -27,6 +25,7 @@ from bastion.provider.aws.ec2_pool import (
     wants_efa,
     words,
 )
+from bastion.provider.boot import user_data
 from bastion.value import value
 
 MAX_USER_DATA = 16384
@@ -94,7 +93,7 @@ def run_request(
         "MaxCount": len(batch.indices),
         "ImageId": image.id,
         "InstanceType": type_of(pool),
-        "UserData": user_data(script),
+        "UserData": user_data(script, most=MAX_USER_DATA, cloud="EC2"),
         "Placement": {"AvailabilityZone": zone},
         "BlockDeviceMappings": _disks(pool, image),
         "InstanceInitiatedShutdownBehavior": "terminate",
@@ -121,27 +120,6 @@ def run_request(
     if key := pool.options.get("key_name", ""):
         request["KeyName"] = key
     return request
-
-
-def user_data(script: str) -> bytes:
-    """
-    Return `script` as user data: unchanged, or compressed if it is too long.
-
-    Cloud-init reads both.
-
-    Raises:
-        ProviderRefusedError: It is too long even when compressed.
-    """
-    plain = script.encode()
-    if len(plain) <= MAX_USER_DATA:
-        return plain
-    packed = gzip.compress(plain, mtime=0)  # the same bytes each time, as the client token requires
-    if len(packed) > MAX_USER_DATA:
-        raise ProviderRefusedError(
-            f"the start-up script has {len(packed)} bytes, compressed; EC2 takes {MAX_USER_DATA}",
-            hint="move commands of `setup` into a script that the image or the bucket has",
-        )
-    return packed
 
 
 def image_query(pool: Pool) -> Json:

@@ -23,12 +23,12 @@ from bastion.provider.each_place import in_each
 from bastion.provider.gcp.answers import silent_places
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce_request import bulk, instance, properties
-from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.request_ids import RequestIds
 from bastion.provider.gcp.rights import VMS, lacking
 from bastion.provider.gcp.script import Script, vm_name
 from bastion.provider.gcp.verdicts import Failure, merged, of_operation, verdict
 from bastion.provider.port import Listed, State
+from bastion.provider.vm_names import Names
 
 WAIT_S = 60.0
 """How long a create waits for its operation. Google reports a sold-out zone within seconds."""

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable
 
 from bastion.machine import Pool
-from bastion.provider.gcp.names import NUMBERS
+from bastion.provider.vm_names import NUMBERS
 
 Script = Callable[[Pool, str], str]
 """Writes a pool's start-up script, given a shell command that prints a machine's name."""

@@ -23,7 +23,6 @@ from bastion.machine import Machine, Pool
 from bastion.provider.each_place import in_each
 from bastion.provider.gcp.answers import silent_places
 from bastion.provider.gcp.api import Api
-from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.request_ids import RequestIds
 from bastion.provider.gcp.rights import TPUS, lacking
 from bastion.provider.gcp.script import Script, host_name
@@ -31,6 +30,7 @@ from bastion.provider.gcp.tpu_request import queued_resource
 from bastion.provider.gcp.tpu_states import failure_of, is_over, labels_of, state_of
 from bastion.provider.gcp.verdicts import Failure, of_rpc, verdict
 from bastion.provider.port import Listed
+from bastion.provider.vm_names import Names
 
 WAIT_S = 30.0
 """How long a create waits until its request is in the queue or refused."""

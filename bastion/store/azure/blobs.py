@@ -39,6 +39,7 @@ from bastion.store.azure.answers import (
 )
 from bastion.store.azure.caller import Caller
 from bastion.store.azure.names import key_of, misfit, name_of
+from bastion.store.azure.signed import send_signed
 from bastion.store.exchange import ANSWER_BYTES, Answer, Exchange
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written, stands
@@ -216,16 +217,9 @@ class AzureStore:
     ) -> Answer:
         """Send one request once. Return any complete answer; StoreError if there is none."""
         asked = {**headers, "x-ms-version": _API}
-
-        def send() -> Answer:
-            place, signed = self._caller.signed(method, url, asked)
-            return self._exchange.send(method, place, signed, body, limit_bytes=limit_bytes)
-
-        answer = send()
-        if answer.status == 401 and self._caller.renew():
-            # Certainly not executed: Azure may revoke a token long before it expires.
-            answer = send()
-        return answer
+        return send_signed(
+            self._exchange, self._caller, method, url, asked, body, limit_bytes=limit_bytes
+        )
 
     @contextmanager
     def _understood(self) -> Iterator[None]:

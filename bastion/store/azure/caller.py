@@ -27,7 +27,8 @@ from bastion.errors import StoreError, StoreRefusedError
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
-_SCOPE = "https://storage.azure.com/.default"
+STORAGE = "https://storage.azure.com/.default"
+"""The scope of tokens for storage."""
 _RENEW_S = 300.0
 """A token is replaced this long before it expires."""
 
@@ -150,12 +151,14 @@ class Token:
     Args:
         credential: Provides tokens.
         clock: Measures how long a token lasts.
+        scope: What the tokens are for.
     """
 
     name = "this identity"
 
-    def __init__(self, credential: TokenCredential, clock: Clock) -> None:
+    def __init__(self, credential: TokenCredential, clock: Clock, *, scope: str = STORAGE) -> None:
         self._credential = credential
+        self._scope = scope
         self._clock = clock
         self._lock = threading.Lock()
         self._token = ""
@@ -184,7 +187,7 @@ class Token:
         from azure.core.exceptions import AzureError
 
         try:
-            given = self._credential.get_token(_SCOPE)
+            given = self._credential.get_token(self._scope)
         except (AzureError, OSError) as error:
             why = str(error).strip().splitlines()[0]
             if self._has_worked:

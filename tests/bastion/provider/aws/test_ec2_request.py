@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import random
 from functools import cache
 from typing import Any
 
@@ -12,18 +10,15 @@ import pytest
 from botocore.handlers import base64_encode_user_data
 from botocore.validate import ParamValidator
 
-from bastion.errors import ProviderRefusedError
 from bastion.machine import Pool
 from bastion.provider.aws.batch import batch_of
 from bastion.provider.aws.ec2_request import (
-    MAX_USER_DATA,
     Image,
     image_from,
     image_query,
     own_filters,
     run_request,
     subnet_query,
-    user_data,
 )
 from tests.bastion.provider.aws.pools import batch, pool
 
@@ -227,19 +222,6 @@ def test_efa_is_on_every_network_card(kind: str, cards: int) -> None:
     places = {(each["NetworkCardIndex"], each["DeviceIndex"]) for each in interfaces}
     assert len(places) == cards + 1
     assert {card for card, _ in places} == set(range(cards))
-
-
-def test_a_long_script_is_compressed() -> None:
-    """A script that is too long is compressed to the same bytes each time, or refused."""
-    assert user_data("#!/bin/sh\n") == b"#!/bin/sh\n"
-    long = "#!/bin/sh\n" + "echo hello\n" * 3000
-    packed = user_data(long)
-    assert len(packed) <= MAX_USER_DATA
-    assert packed == user_data(long)
-    assert gzip.decompress(packed).decode() == long
-    noise = random.Random(1).randbytes(2 * MAX_USER_DATA).hex()
-    with pytest.raises(ProviderRefusedError, match="EC2 takes 16384"):
-        user_data(noise)
 
 
 def test_lists_ask_for_what_is_ours() -> None:

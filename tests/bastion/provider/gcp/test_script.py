@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from bastion.machine import Machine
-from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.script import host_name, vm_name
+from bastion.provider.vm_names import Names
 from tests.servers.canned import canned
 
 
