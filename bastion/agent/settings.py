@@ -23,7 +23,7 @@ KEEP_ENVIRONMENT_S = 7 * 86400.0
 """How long a Python environment is kept after its last use by a host."""
 
 
-Cloud = Literal["", "gce", "ec2", "slurm", "kubernetes"]
+Cloud = Literal["", "gce", "ec2", "azure", "slurm", "kubernetes"]
 """
 The kind of metadata server of this machine; empty if it has none.
 

@@ -15,13 +15,18 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes", "fake")
+PROVIDERS = (
+    *("local", "ssh", "gce", "gcp_tpu", "ec2", "azure_vm", "docker", "slurm", "kubernetes", "fake"),
+)
 """The providers that a pool can name."""
 
 CLUSTERS = ("slurm", "kubernetes")
 """Those that may report a machine as ended although its node cannot be reached."""
 
-INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes"})
+CLOUDS = frozenset({"gce", "gcp_tpu", "ec2", "azure_vm"})
+"""Those that rent machines."""
+
+INSTALLS = CLOUDS | {"docker", "slurm", "kubernetes"}
 """Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
 
 OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
@@ -57,6 +62,10 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
             from bastion.provider.aws.ec2_pool import problems as of_ec2
 
             return of_ec2(pool)
+        case "azure_vm":
+            from bastion.provider.azure.vm_pool import problems as of_azure
+
+            return of_azure(pool)
         case "docker":
             from bastion.provider.containers.docker_request import problems as of_docker
 
@@ -132,12 +141,10 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
             return _open_google(pool, root_url=root_url, bucket=bucket)
         case "ec2":
             from bastion.provider.aws.ec2 import Ec2Provider
-            from bastion.provider.boot import cloud_init
 
-            start = _script(root_url, bucket)
-            return Ec2Provider(
-                pool, bucket=bucket, script=lambda of, name: cloud_init(start(of, name))
-            )
+            return Ec2Provider(pool, bucket=bucket, script=_user_data(root_url, bucket))
+        case "azure_vm":
+            return _open_azure(pool, root_url=root_url, bucket=bucket)
         case "docker":
             from bastion.provider.containers.docker import DockerProvider
 
@@ -176,6 +183,21 @@ def _open_google(pool: Pool, *, root_url: str, bucket: str) -> Provider:
     return GcpTpuProvider(pool, bucket=bucket, script=script, api=tpu, projects=projects)
 
 
+def _open_azure(pool: Pool, *, root_url: str, bucket: str) -> Provider:
+    """Return the provider of a pool of Azure's machines."""
+    from bastion.provider.azure.arm import Arm
+    from bastion.provider.azure.vms import AzureVmProvider
+
+    arm = Arm(
+        subscription=pool.options["subscription"],
+        resource_group=pool.options["resource_group"],
+        clock=SystemClock(),
+        endpoint=pool.options.get("endpoint_url", ""),
+    )
+    script = _user_data(root_url, bucket)
+    return AzureVmProvider(pool, bucket=bucket, script=script, arm=arm)
+
+
 def _open_cluster(pool: Pool, *, root_url: str, bucket: str) -> Provider:
     """Return the provider of a pool of nodes, or pods, of a cluster."""
     script = _script(root_url, bucket, stays=True)
@@ -201,3 +223,11 @@ def _script(root_url: str, bucket: str, *, stays: bool = False) -> Callable[[Poo
         return startup_script(pool, boot, machine=machine)
 
     return script
+
+
+def _user_data(root_url: str, bucket: str) -> Callable[[Pool, str], str]:
+    """Return the same function for machines whose scripts are run by cloud-init."""
+    from bastion.provider.boot import cloud_init
+
+    script = _script(root_url, bucket)
+    return lambda pool, machine: cloud_init(script(pool, machine))

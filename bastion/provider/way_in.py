@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from bastion.errors import NotFoundError
 from bastion.machine import Pool
 from bastion.provider.aws.ec2_pool import region_of
+from bastion.provider.azure.vm_request import ADMIN
 from bastion.provider.containers.docker_request import name_of
-from bastion.provider.gcp.names import Names
 from bastion.provider.kubernetes.names import Names as PodNames
 from bastion.provider.kubernetes.pod_request import CONTAINER
 from bastion.provider.slurm.slurm_request import job_name
+from bastion.provider.vm_names import Names
 from bastion.value import value
 
 _SHELL = '"${SHELL:-/bin/sh}"'
@@ -86,6 +87,8 @@ def way_in(target: Target, pool: Pool, *, bucket: str, host_here: str) -> WayIn:
             return _gcloud((*tool, f"--worker={host}", *_google(target, pool)))
         case "ec2":
             return _amazon_session(target, bucket)
+        case "azure_vm":
+            return _openssh(f"{ADMIN}@{target.address}", "")
         case "docker":
             return _docker(target, pool, bucket)
         case "slurm":

@@ -19,6 +19,7 @@ from bastion.provider.build import build_digest
 from bastion.provider.local import LocalProvider
 from bastion.provider.own_hosts.ssh import SshProvider
 from tests.contracts.amazon_place import ec2_place
+from tests.contracts.azure_place import azure_place
 from tests.contracts.docker_place import docker_place, engine_place
 from tests.contracts.fake_place import fake_place
 from tests.contracts.google_places import gce_place, tpu_place
@@ -92,13 +93,14 @@ PLACES = {
     "gce": gce_place,
     "gcp_tpu": tpu_place,
     "ec2": ec2_place,
+    "azure_vm": azure_place,
     "docker": docker_place,
     "engine": engine_place,
     "slurm": slurm_place,
     "fake-slurm": fake_slurm_place,
     "kubernetes": kubernetes_place,
 }
-CLOUDS = ("fake", "gce", "gcp_tpu", "ec2")
+CLOUDS = ("fake", "gce", "gcp_tpu", "ec2", "azure_vm")
 """The places that have a `World`."""
 
 

@@ -1,4 +1,4 @@
-"""A metadata server on loopback, like those of Compute Engine and EC2."""
+"""A metadata server on loopback, like those of Compute Engine, EC2 and Azure."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def metadata_server() -> Iterator[MetadataServer]:
         def do_GET(self) -> None:
             known = self.headers.get("Metadata-Flavor") == "Google"
             known |= self.headers.get("X-aws-ec2-metadata-token") == "token"
+            known |= self.headers.get("Metadata") == "true"
             self._send(200 if self.path in said.says else 404 if known else 401)
 
         def do_PUT(self) -> None:

@@ -7,17 +7,20 @@ Notices that a cloud takes a machine back: read from its metadata server every f
 | gce   | `instance/maintenance-event` is TERMINATE_... | 1 h with GPUs, 60 s without            |
 | ec2   | `spot/instance-action`                        | until the time that it names           |
 | ec2   | `events/recommendations/rebalance`            | it is only likely: until it is certain |
+| azure | `scheduledevents`: Preempt, Reboot, ...    | until the time that it names           |
 | slurm | `notice`, written by the batch script         | until the time that it names           |
 | kube. | `notice`, written by the first process        | until the time that it names           |
 
 Source: cloud.google.com/compute/docs/instances/spot and .../gpus/gpu-host-maintenance; Amazon EC2
-User Guide, "Spot Instance interruption notices" and "EC2 instance rebalance recommendations".
+User Guide, "Spot Instance interruption notices" and "EC2 instance rebalance recommendations"; Azure
+Virtual Machines, "Scheduled Events for Linux VMs".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 
 from bastion.agent.cloud.metadata import Metadata, json_of
 from bastion.agent.settings import Cloud
@@ -34,6 +37,17 @@ _MAINTENANCE_S = 60.0
 _GPU_MAINTENANCE_S = 3600.0
 _SPOT_S = 120.0
 _LIKELY_S = 600.0
+
+AZURE_EVENTS = "scheduledevents?api-version=2020-07-01"
+_ENDS = {
+    "Preempt": "the spot VM is evicted",
+    "Terminate": "the VM is deleted",
+    "Redeploy": "the VM is moved to another host",
+    "Reboot": "the VM is rebooted",
+}
+"""Events that end every process of a VM; the others only pause it."""
+_EVENT_S = 900.0
+"""The longest notice of an event that Azure documents, for a reboot or a deletion."""
 
 _NOTED: Mapping[Cloud, str] = {
     "slurm": "Slurm ends its job",
@@ -58,6 +72,8 @@ def look_for_interruption(
     """
     if cloud in _NOTED:
         return _noted(metadata, wall, _NOTED[cloud])
+    if cloud == "azure":
+        return _of_azure(metadata, wall)
     return _of_ec2(metadata, wall) if cloud == "ec2" else _of_gce(metadata, has_gpus=has_gpus)
 
 
@@ -93,6 +109,29 @@ def _of_ec2(metadata: Metadata, wall: float) -> Interruption | None:
         text = "EC2 recommends to rebalance"
         return Interruption(in_s=_LIKELY_S, is_certain=False, text=text)
     return None
+
+
+def _of_azure(metadata: Metadata, wall: float) -> Interruption | None:
+    """Return the first announced event that ends the processes of this VM."""
+    said = json_of(metadata.read(AZURE_EVENTS)).get("Events") or ()
+    events = [
+        (_until_event(str(each.get("NotBefore", "")), wall), str(each["EventType"]))
+        for each in said
+        if each.get("EventType") in _ENDS
+    ]
+    if not events:
+        return None
+    in_s, kind = min(events)
+    return Interruption(in_s=in_s, text=f"{kind}: {_ENDS[kind]}")
+
+
+def _until_event(not_before: str, wall: float) -> float:
+    """Return the seconds until an event; 0 if it has begun, which leaves its time blank."""
+    try:
+        left = parsedate_to_datetime(not_before).timestamp() - wall
+    except ValueError:
+        return 0.0
+    return min(max(left, 0.0), _EVENT_S, MAX_STEP_S)
 
 
 def _noted(metadata: Metadata, wall: float, text: str) -> Interruption | None:

@@ -4,8 +4,9 @@ The metadata servers of clouds: what a machine can read about itself without cre
 A Slurm job and a Kubernetes pod have none. Their first process writes what it is told into the
 folder of the machine.
 
-`GCE_METADATA_HOST` and `AWS_EC2_METADATA_SERVICE_ENDPOINT` name other servers, as for the vendors'
-libraries. Source: cloud.google.com/compute/docs/metadata; Amazon EC2 User Guide, "IMDS".
+`GCE_METADATA_HOST`, `AWS_EC2_METADATA_SERVICE_ENDPOINT` and `AZURE_POD_IDENTITY_AUTHORITY_HOST`
+name other servers, as for the vendors' libraries. Source: cloud.google.com/compute/docs/metadata;
+Amazon EC2 User Guide, "IMDS"; Azure Virtual Machines, "Azure Instance Metadata Service".
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ def metadata_of(cloud: Cloud, environ: Mapping[str, str]) -> Metadata | None:
     if cloud == "ec2":
         named = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
         return Ec2Metadata(named.rstrip("/"))
+    if cloud == "azure":
+        named = environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://169.254.169.254")
+        return AzureMetadata(named.rstrip("/"))
     if cloud in ("slurm", "kubernetes"):
         return FolderMetadata(Path(environ.get("BASTION_BOOT_DIR", ".")))
     return None
@@ -88,6 +92,17 @@ class Ec2Metadata:
             except _TokenError:
                 self._token = ""
         raise MetadataError(f"metadata {name}: its tokens are refused")
+
+
+class AzureMetadata:
+    """Azure's server; names are below `metadata/`, with the version of the API."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._base = f"{endpoint}/metadata/"
+
+    def read(self, name: str) -> str:
+        """See `Metadata`."""
+        return _asked(self._base + name, {"Metadata": "true"}).strip()
 
 
 class FolderMetadata:

@@ -9,12 +9,12 @@ of an hour without a bucket. Your own hosts and machines on the bastion's host h
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from urllib.error import URLError
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from bastion.agent.cloud.metadata import Metadata, MetadataError, json_of
@@ -26,6 +26,14 @@ BUSY_PATIENCE = 24
 AGAIN_S = 300.0
 """Between two tries to delete a machine that still runs."""
 _CALL_S = 30.0
+_AZURE = {
+    "AzurePublicCloud": "https://management.azure.com",
+    "AzureUSGovernmentCloud": "https://management.usgovcloudapi.net",
+    "AzureChinaCloud": "https://management.chinacloudapi.cn",
+}
+"""The resource manager of each cloud that the metadata server names."""
+_ABOUT = "instance/compute/{}?api-version=2021-02-01&format=text"
+_AZURE_VERSION = "2024-07-01"
 _HALT = ("shutdown", "-h", "now")
 _FIRST: Mapping[Cloud, str] = {
     "slurm": "SLURM_TASK_PID",
@@ -47,15 +55,17 @@ def end_orphan(
     Delete this machine by its own identity, or halt it if that is refused.
 
     A halted EC2 instance is terminated, since it is created with that setting. A halted Google VM
-    still costs its disk until the bastion, or an admin, deletes it. A Slurm job or a pod ends with
+    still costs its disk, and a halted Azure VM its full price, until the bastion, or an admin,
+    deletes it. A Slurm job or a pod ends with
     its first process, which gets a signal to end.
     """
     if end_first(cloud, environ):
         say("this machine is an orphan: its first process ends")
         return
     try:
-        if cloud == "gce":
-            _delete(metadata, environ)
+        if cloud in ("gce", "azure"):
+            find = _azure_vm if cloud == "azure" else _google_vm
+            _delete(*find(metadata, environ))
             say("this machine is an orphan: it deletes itself")
             return
     except (MetadataError, URLError, OSError, ValueError, KeyError) as error:
@@ -74,15 +84,36 @@ def end_first(cloud: Cloud, environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _delete(metadata: Metadata, environ: Mapping[str, str]) -> None:
-    token = json_of(metadata.read("instance/service-accounts/default/token"))["access_token"]
-    request = Request(  # noqa: S310 - Google's, or one that an admin names
-        _resource(metadata, environ),
+def _delete(url: str, token: str) -> None:
+    request = Request(  # noqa: S310 - the cloud's, or one that an admin names
+        url,
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         method="DELETE",
     )
     with urlopen(request, timeout=_CALL_S) as answer:  # noqa: S310 - see above
-        json.load(answer)
+        answer.read()
+
+
+def _google_vm(metadata: Metadata, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the URL of this machine, and a token of its own identity."""
+    said = json_of(metadata.read("instance/service-accounts/default/token"))
+    return _resource(metadata, environ), str(said["access_token"])
+
+
+def _azure_vm(metadata: Metadata, environ: Mapping[str, str]) -> tuple[str, str]:
+    """
+    Return the same for a VM of Azure.
+
+    Source: "Azure Instance Metadata Service", `resourceId`, `azEnvironment` and tokens.
+    """
+    name = metadata.read(_ABOUT.format("resourceId"))
+    if not name:
+        raise ValueError("the metadata server does not tell its resource id")
+    named = environ.get("AZURE_RESOURCE_MANAGER_ENDPOINT", "").rstrip("/")
+    server = named or _AZURE[metadata.read(_ABOUT.format("azEnvironment"))]
+    asked = urlencode({"api-version": "2018-02-01", "resource": f"{server}/"})
+    said = json_of(metadata.read(f"identity/oauth2/token?{asked}"))
+    return f"{server}{name}?api-version={_AZURE_VERSION}", str(said["access_token"])
 
 
 def _resource(metadata: Metadata, environ: Mapping[str, str]) -> str:

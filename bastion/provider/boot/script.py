@@ -37,6 +37,7 @@ _CLOUDS = {
     "gce": "gce",
     "gcp_tpu": "gce",
     "ec2": "ec2",
+    "azure_vm": "azure",
     "slurm": "slurm",
     "kubernetes": "kubernetes",
 }
@@ -44,6 +45,7 @@ _CLOUDS = {
 _HALTS = {
     "gce": "shutdown -h now",
     "ec2": "shutdown -h now",
+    "azure": "shutdown -h now",
     "slurm": "exit 1",
     "kubernetes": "exit 0",  # failed pods are started again
 }
@@ -120,7 +122,8 @@ def cloud_init(script: str) -> str:
     """
     Return user data with which cloud-init runs `script` at every boot, not only at the first.
 
-    Source: AWS re:Post, "How do I use user data to run a script at each restart of an instance".
+    Source: AWS re:Post, "How do I use user data to run a script at each restart of an instance";
+    "Cloud-init support for virtual machines in Azure", which reads custom data as user data.
     """
     every_boot = "#cloud-config\ncloud_final_modules:\n- [scripts-user, always]\n"
     border = "bastion-boundary"

@@ -14,7 +14,7 @@ from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.history.prices import own_price
 from bastion.machine import Pool, Terms
-from bastion.provider.open import CLUSTERS, PROVIDERS, problems_of
+from bastion.provider.open import CLOUDS, CLUSTERS, PROVIDERS, problems_of
 from bastion.records.coding.codec import problems
 from bastion.records.keys.layout import CONFIG
 from bastion.records.settings.keep import Keep, KeepTable
@@ -396,7 +396,7 @@ def _priced(pool: Pool, prices: Mapping[str, Mapping[Terms, float]]) -> Pool:
 def _watches_devices(table: _PoolTable) -> bool:
     """Whether to watch devices; by default only on clouds: other pools can declare anything."""
     asked = table.health.devices
-    return table.provider in ("gce", "gcp_tpu", "ec2") if asked is None else asked
+    return table.provider in CLOUDS if asked is None else asked
 
 
 def _respects_foreign(table: _PoolTable) -> bool:

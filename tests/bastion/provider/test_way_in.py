@@ -65,6 +65,13 @@ def test_amazons_machines_are_reached_by_the_session_manager() -> None:
     assert json.loads(ports) == {"portNumber": ["6006"], "localPortNumber": ["16006"]}
 
 
+def test_azures_machines_are_reached_by_ssh() -> None:
+    """The key of the pool opens the account `bastion` at the address in its network."""
+    found = way("azure_vm", zone="westeurope-1")
+    assert found.interactive == ("ssh", "-t", "bastion@10.1.2.3")
+    assert found.running("a b") == ("ssh", "bastion@10.1.2.3", "--", "a b")
+
+
 def test_a_container_is_entered_through_its_engine() -> None:
     """A container has its provider's name, on the engine of the pool."""
     found = way("docker", host="ssh://gpu1")

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.contracts.amazon_place import ec2_place
+from tests.contracts.azure_place import azure_place
 from tests.contracts.fake_place import fake_place
 from tests.contracts.faults.ground import Ground
 from tests.contracts.faults.hosts import (
@@ -48,6 +49,11 @@ def ec2_ground(folder: Path) -> AbstractContextManager[Ground]:
     return _of_world(ec2_place(folder))
 
 
+def azure_vm_ground(folder: Path) -> AbstractContextManager[Ground]:
+    """Provide VMs of Azure on loopback."""
+    return _of_world(azure_place(folder))
+
+
 def gce_ground(folder: Path) -> AbstractContextManager[Ground]:
     """Provide VMs of Compute Engine on loopback."""
     return _of_world(gce_place(folder))
@@ -66,6 +72,7 @@ GROUNDS: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "slurm": slurm_ground,
     "kubernetes": kubernetes_ground,
     "ec2": ec2_ground,
+    "azure_vm": azure_vm_ground,
     "gce": gce_ground,
     "gcp_tpu": gcp_tpu_ground,
 }

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PROVIDERS = ("fake", "local", "ssh", "docker", "slurm", "kubernetes", "ec2", "gce", "gcp_tpu")
+PROVIDERS = (
+    *("fake", "local", "ssh", "docker", "slurm", "kubernetes", "ec2", "azure_vm", "gce", "gcp_tpu"),
+)
 FAULTS = (
     "a create times out and the machine exists",
     "a create times out and the machine does not exist",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -22,6 +24,8 @@ from tests.servers.metadata import MetadataServer, metadata_server
 
 GOOGLE = "/computeMetadata/v1/"
 AMAZON = "/latest/meta-data/"
+AZURE = "/metadata/"
+EVENTS = f"{AZURE}scheduledevents?api-version=2020-07-01"
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
 TPU_ENV = (
     "ACCELERATOR_TYPE: 'v4-16'\nCONSUMER_PROJECT_ID: 'proj'\nNODE_ID: 'slice-1'\n"
@@ -41,6 +45,8 @@ def environ_of(server: MetadataServer) -> dict[str, str]:
     return {
         "GCE_METADATA_HOST": server.host,
         "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{server.host}/",
+        "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{server.host}",
+        "AZURE_RESOURCE_MANAGER_ENDPOINT": f"http://{server.host}",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"http://{server.host}",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"http://{server.host}/",
     }
@@ -97,6 +103,33 @@ def test_amazon_recommends_to_rebalance(server: MetadataServer) -> None:
     server.says[f"{AMAZON}events/recommendations/rebalance"] = '{"noticeTime": "x"}'
     notice = found(server, "ec2")
     assert notice is not None and not notice.is_certain
+
+
+@pytest.mark.parametrize(
+    ("not_before", "in_s"),
+    [
+        ("Mon, 23 Nov 2026 12:00:30 GMT", 30.0),
+        ("Mon, 23 Nov 2026 11:00:00 GMT", 0.0),
+        ("Mon, 23 Nov 2036 12:00:00 GMT", 900.0),
+        ("", 0.0),
+    ],
+    ids=["soon", "past", "wrong-clock", "begun"],
+)
+@pytest.mark.parametrize("kind", ["Preempt", "Terminate", "Redeploy", "Reboot"])
+def test_azure_announces_an_event(
+    server: MetadataServer, kind: str, not_before: str, in_s: float
+) -> None:
+    """The time that Azure names counts, and a blank one means that the event has begun."""
+    assert found(server, "azure") is None
+    freeze = {"EventType": "Freeze", "NotBefore": "", "EventStatus": "Scheduled"}
+    event = {"EventType": kind, "NotBefore": not_before, "EventStatus": "Scheduled"}
+    server.says[EVENTS] = json.dumps({"DocumentIncarnation": 1, "Events": [freeze]})
+    assert found(server, "azure") is None
+    server.says[EVENTS] = json.dumps({"DocumentIncarnation": 2, "Events": [freeze, event]})
+    notice = found(server, "azure")
+    assert notice is not None and notice.is_certain
+    assert notice.in_s == pytest.approx(in_s)
+    assert notice.text.startswith(f"{kind}: the ")
 
 
 @pytest.mark.parametrize("cloud", ["slurm", "kubernetes"])
@@ -192,6 +225,17 @@ def test_a_host_of_a_slice_deletes_the_slice(server: MetadataServer, tmp_path: P
     assert not ended(server, "gce", tmp_path)
     node = "/v2/projects/proj/locations/us-central2-b/nodes/slice-1"
     assert server.deleted == [(node, "Bearer secret")]
+
+
+def test_an_orphan_of_azure_deletes_itself(server: MetadataServer, tmp_path: Path) -> None:
+    """A VM deletes itself with its identity's token for the resource manager."""
+    vm = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/vm"
+    about = f"{AZURE}instance/compute/resourceId?api-version=2021-02-01&format=text"
+    asked = urlencode({"api-version": "2018-02-01", "resource": f"http://{server.host}/"})
+    server.says[about] = vm
+    server.says[f"{AZURE}identity/oauth2/token?{asked}"] = '{"access_token": "secret"}'
+    assert not ended(server, "azure", tmp_path)
+    assert server.deleted == [(f"{vm}?api-version=2024-07-01", "Bearer secret")]
 
 
 def test_an_orphan_without_rights_halts(server: MetadataServer, tmp_path: Path) -> None:
