@@ -21,6 +21,8 @@ from tests.end_to_end.programs import REPOSITORY, until
 from tests.servers.aws.ec2 import PROFILE, ec2_server
 from tests.servers.aws.hosts import Hosts
 from tests.servers.aws.region_time import ticking
+from tests.servers.azure import ArmServer
+from tests.servers.azure.arm import GROUP, SUBSCRIPTION
 from tests.servers.dockerd import IMAGE, dockerd
 from tests.servers.engine import FakeEngine
 from tests.servers.google import Compute, Tpu
@@ -219,6 +221,38 @@ zones = ["us-central1-a", "us-central1-b"]
 resources = {{ cpu = 2, memory = "48GiB" }}
 options = {{ project = "acme", machine_type = "n2-standard-2", python = "{sys.executable}" }}""",
                 env={"CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": server.url},
+                check_end=check_end,
+            )
+        assert server.problems == []
+
+
+@contextmanager
+def azure_vm_ground(folder: Path) -> Iterator[Ground]:
+    """Provide VMs on loopback, in the second zone, because the first has room for only one."""
+    with ArmServer(clock=SystemClock()).running() as server:
+        server.operation_s, server.create_s, server.delete_s = 0.2, 0.5, 0.5
+        server.stock = {"westeurope-1": 1}
+
+        def check_end() -> None:
+            assert server.made == 3
+            until(lambda: not server.names(), "the machines are deleted")
+
+        with hosts(server, folder / "vms"):
+            yield Ground(
+                pool=f"""
+provider = "azure_vm"
+zones = ["westeurope-1", "westeurope-2"]
+resources = {{ cpu = 2, memory = "48GiB" }}
+network = "net/machines"
+identity = "bastion-gpu"
+
+[pools.ground.options]
+subscription = "{SUBSCRIPTION}"
+resource_group = "{GROUP}"
+endpoint_url = "{server.url}"
+machine_type = "Standard_D4s_v5"
+ssh_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ admin"
+python = "{sys.executable}" """,
                 check_end=check_end,
             )
         assert server.problems == []

@@ -13,6 +13,7 @@ from bastion.records.keys import layout
 from tests.end_to_end.grounds import (
     Ground,
     MakesGround,
+    azure_vm_ground,
     docker_ground,
     ec2_ground,
     fake_docker_ground,
@@ -57,6 +58,7 @@ GROUNDS = [
     pytest.param(slurm_ground, id="slurmctld", marks=needs_slurm),
     pytest.param(kubernetes_ground, id="kubernetes", marks=needs_kubectl),
     pytest.param(ec2_ground, id="ec2"),
+    pytest.param(azure_vm_ground, id="azure_vm"),
     pytest.param(gce_ground, id="gce"),
     pytest.param(gcp_tpu_ground, id="gcp_tpu"),
 ]
@@ -84,7 +86,8 @@ def test_one_gang_runs_on_every_provider(tmp_path: Path, makes_ground: MakesGrou
     """
     Two replicas on two machines meet, and the machines end; the command is always the same.
 
-    A cloud's machines are created by one request, and greet with names from their metadata server.
+    A cloud's machines are created together, and greet with names from their metadata server, at
+    Azure from their scripts.
     If the first zone is sold out, the next one is used. While the gang runs, a command beside each
     replica has its variables and its folder, and its exit code is returned.
     """

@@ -6,6 +6,8 @@ Time is a given clock: between two requests, things only change with that clock.
 
 from __future__ import annotations
 
+import base64
+import email
 import json
 import re
 import threading
@@ -146,6 +148,15 @@ class ArmServer:
         """Return the names of the existing VMs."""
         with self.lock:
             return [vm.name for vm in self._alive().values()]
+
+    def booted(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each running VM, and the shell script in its custom data."""
+        for vm in self._alive().values():
+            if self.state(vm) == "Succeeded" and vm.power == "running":
+                data = base64.b64decode(vm.body["properties"]["osProfile"]["customData"])
+                for part in email.message_from_bytes(data).walk():
+                    if part.get_content_type() == "text/x-shellscript":
+                        yield vm.name, str(part.get_payload(decode=True), "utf-8")
 
     def evict(self, name: str) -> None:
         """Take a spot VM back: it is deleted, as its policy says."""

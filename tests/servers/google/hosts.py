@@ -14,6 +14,7 @@ from types import MappingProxyType
 from bastion.catalog import lookup
 from tests.rigs.limits import PATIENCE_S, joined, on_thread
 from tests.servers.aws.hosts import kill_host
+from tests.servers.azure import ArmServer
 from tests.servers.google.compute import Compute
 from tests.servers.google.tpu import Slice, Tpu
 from tests.servers.metadata import MetadataServer, metadata_server
@@ -33,7 +34,9 @@ class Host:
 
 @contextmanager
 def hosts(
-    server: Compute | Tpu, folder: Path, env: Mapping[str, str] = MappingProxyType({})
+    server: Compute | Tpu | ArmServer,
+    folder: Path,
+    env: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Mapping[str, MetadataServer]]:
     """
     Run the start-up script of each running host, and kill what remains of one that ended.
@@ -74,7 +77,11 @@ def hosts(
             kill_host(folder)
 
 
-def _running(server: Compute | Tpu) -> Iterator[Host]:
+def _running(server: Compute | Tpu | ArmServer) -> Iterator[Host]:
+    if isinstance(server, ArmServer):
+        for name, script in server.booted():
+            yield Host(name=name, script=script)
+        return
     if isinstance(server, Tpu):
         for each in server.ready():
             yield from _of_slice(each)
@@ -131,6 +138,7 @@ def _boot(home: Path, script: str, metadata: str, more: Mapping[str, str]) -> No
         "PATH": f"{tools}:{Path(sys.executable).parent}:/usr/bin:/bin",
         "HOME": str(home),
         "GCE_METADATA_HOST": metadata,
+        "AZURE_POD_IDENTITY_AUTHORITY_HOST": f"http://{metadata}",
         "BASTION_BOOT_DIR": str(home / "bastion"),
     }
     with (home / "serial-port").open("ab") as log:
