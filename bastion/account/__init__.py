@@ -6,6 +6,6 @@ A step looks first, and does not change what is already correct, so all of them 
 any time. Nothing is ever removed. The permissions inside the bucket are in
 `bastion/service/access`.
 
-Read `needs`, then `google` (with `google_apis` and `google_policies`) and `amazon`. `open` chooses
-between them.
+Read `needs`, then `google` (with `google_apis` and `google_policies`), `amazon` and `azure`, which
+covers only machines. `open` chooses between them.
 """

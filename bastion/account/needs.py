@@ -19,9 +19,11 @@ class Needs:
     agents: tuple[str, ...] = ()
     """The identities of machines."""
     providers: tuple[str, ...] = ()
-    """The kinds of machines that the bastion creates: gce, gcp_tpu, ec2."""
+    """The kinds of machines that the bastion creates: gce, gcp_tpu, ec2, azure_vm."""
     project: str = ""
     """Google's; empty for that of the bastion's identity."""
+    resource_group: str = ""
+    """Azure's, for machines."""
     endpoint_url: str = ""
     """Of an S3 server that is not Amazon's."""
 

@@ -10,7 +10,7 @@ from bastion.clock import Clock
 
 def steps_of(kind: str, needs: Needs, clock: Clock) -> Iterator[Step]:
     """
-    Yield the steps in the cloud of `kind`: `gs` or `s3`.
+    Yield the steps in the cloud of `kind`: `gs`, `s3` or `az`.
 
     Raises:
         SpecError: Something that they need is unknown.
@@ -19,6 +19,10 @@ def steps_of(kind: str, needs: Needs, clock: Clock) -> Iterator[Step]:
         from bastion.account import google
 
         return google.steps(needs, clock)
+    if kind == "az":
+        from bastion.account import azure
+
+        return azure.steps(needs)
     from bastion.account import amazon
 
     return amazon.steps(needs)

@@ -119,7 +119,18 @@ def test_it_does_it(run: Run, quota: str) -> None:
                 "--users={}@x.org",
                 "--make",
             ],
-            "--make is not for setup azure",
+            "--make is not for setup azure without --provider",
+        ),
+        (
+            [
+                "azure",
+                "--root=az://lab/box/x",
+                "--bastion_account=b@x.org",
+                "--users={}@x.org",
+                "--make",
+                "--provider=azure_vm",
+            ],
+            "--resource_group: missing",
         ),
     ],
 )

@@ -148,19 +148,19 @@ def apply(place: Place, grants: Iterable[Grant]) -> Iterator[str]:
     """
     account, container = place.bucket.split("/")
     wanted = assignments(place, grants)
-    whole = _ran(_shown(account)).strip()
+    whole = ran(_shown(account)).strip()
     for words in _settings(account):
-        _ran(words)
+        ran(words)
     yield f"az://{account}: no public access, TLS 1.2, no soft delete, no versions"
     subscription = whole.partition(_GROUPS)[0]
     for right in (Right.CREATE, Right.WRITE):
-        if not _ran((*_known_role(right), f"--scope={subscription}")).strip():
+        if not ran((*_known_role(right), f"--scope={subscription}")).strip():
             text = json.dumps(role_of(right, subscription))
-            _ran(("az", "role", "definition", "create", f"--role-definition={text}"))
+            ran(("az", "role", "definition", "create", f"--role-definition={text}"))
             yield f"made the role {ROLES[right]}"
     scope = f"{whole}/blobServices/default/containers/{container}"
     for each in wanted:
-        _check_name(each, place, _ran((*_assigned(place, each), f"--scope={scope}")).strip())
+        _check_name(each, place, ran((*_assigned(place, each), f"--scope={scope}")).strip())
         yield f"az://{place.bucket}: {each.principal} is {ROLES[each.right]}"
 
 
@@ -234,8 +234,14 @@ def _check_name(each: Assignment, place: Place, made: str) -> None:
         )
 
 
-def _ran(words: Sequence[str]) -> str:
-    """Run one command of the Azure CLI; return what it printed."""
+def ran(words: Sequence[str]) -> str:
+    """
+    Run one command of the Azure CLI; return what it printed.
+
+    Raises:
+        StoreRefusedError: Azure refused, or `az` is not installed.
+        StoreError: Azure did not answer in time.
+    """
     if shutil.which(words[0]) is None:
         raise StoreRefusedError(
             "the Azure CLI is not installed, and --apply needs it",

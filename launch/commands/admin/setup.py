@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quota.tree import Quota
 
 KINDS = {"gcs": "gs", "s3": "s3", "azure": "az"}
-PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",)}
+PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",), "azure": ("azure_vm",)}
 """The providers in the cloud of a bucket."""
 
 
@@ -31,7 +31,7 @@ def register(verbs: Verbs) -> None:
         prints=True,
         text="Prints the gcloud, aws or az commands that set the permissions. --apply sets them,"
         " and changes only what differs. --make adds the bucket, the named service accounts or"
-        " roles, and the bastion's permission to create machines of --provider (gcs and s3)."
+        " roles (gcs and s3), and the bastion's permission to create machines of --provider."
         " Members of projects are read from the quota file.",
         example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml --make"
         " --location=us-central1 --provider=gce"
@@ -68,9 +68,10 @@ def register(verbs: Verbs) -> None:
     several(
         parser,
         "--provider",
-        "provider of machines that the bastion creates: gce, gcp_tpu or ec2",
+        "provider of machines that the bastion creates: gce, gcp_tpu, ec2 or azure_vm",
         metavar="NAME",
     )
+    text(parser, "--resource_group", "Azure resource group of the machines", metavar="NAME")
     text(
         parser,
         "--cloud_project",
@@ -136,14 +137,18 @@ def _steps(session: Session, people: People) -> list[Step]:
     from bastion.service.access.place import place_of
 
     args, kind = session.args, KINDS[session.args.kind]
-    beside = {"--location": args.location, "--provider": args.provider}
+    beside = {
+        "--location": args.location,
+        "--provider": args.provider,
+        "--resource_group": args.resource_group,
+    }
     if not args.make:
         if given := [flag for flag, said in beside.items() if said]:
             raise UsageError(f"{', '.join(given)} needs --make", hint="add --make")
         return []
-    if args.kind not in PROVIDERS:
+    if args.kind == "azure" and not args.provider:
         raise UsageError(
-            f"--make is not for setup {args.kind}",
+            "--make is not for setup azure without --provider",
             hint="create the storage account, the container and the identities with az first:"
             " bastion help run-on-azure",
         )
@@ -161,6 +166,7 @@ def _steps(session: Session, people: People) -> list[Step]:
         agents=tuple(dict.fromkeys(agents)),
         providers=tuple(dict.fromkeys(args.provider)),
         project=args.cloud_project or session.profile.cloud_project,
+        resource_group=args.resource_group,
         endpoint_url=place.settings.get("endpoint_url", ""),
     )
     return list(steps_of(kind, needs, SystemClock()))
