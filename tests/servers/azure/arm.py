@@ -156,7 +156,9 @@ class ArmServer:
                 data = base64.b64decode(vm.body["properties"]["osProfile"]["customData"])
                 for part in email.message_from_bytes(data).walk():
                     if part.get_content_type() == "text/x-shellscript":
-                        yield vm.name, str(part.get_payload(decode=True), "utf-8")
+                        text = part.get_payload(decode=True)
+                        assert isinstance(text, bytes)
+                        yield vm.name, text.decode()
 
     def evict(self, name: str) -> None:
         """Take a spot VM back: it is deleted, as its policy says."""
