@@ -47,6 +47,15 @@ def test_measures_are_what_one_counts_by_hand() -> None:
     assert found.slowdown["max"] == 1.5
 
 
+def test_the_work_of_a_job_that_times_out_is_not_kept() -> None:
+    """It held its devices and left no result, so goodput does not count it."""
+    cut = TraceJob(name="cut", submit_s=0, duration_s=1000, devices=4, max_runtime_s=100)
+    done = TraceJob(name="done", submit_s=0, duration_s=100, devices=4)
+    found = simulate(Workload(jobs=[cut, done]), machines="1x4", order="fifo").measures[0]
+    assert (found.timed_out, found.utilisation, found.goodput) == (1, 1.0, 0.5)
+    assert found.wasted_device_s == 400
+
+
 def test_what_is_lost_is_counted() -> None:
     """A stopped job loses the work since its last checkpoint, and pays for its restart."""
     low = TraceJob(name="low", submit_s=0, duration_s=1000, devices=4, priority=5)

@@ -157,9 +157,12 @@ class Life:
             self.first_start = now
 
     def finish(self, now: float, outcome: str, worked_until: float) -> None:
-        """End its attempt, with all its work done or at its time limit."""
-        useful = min(self.worked_by(worked_until), self.job.duration_s - self.done_s)
-        self._close(now, useful, "done" if outcome == "succeeded" else "timed out")
+        """End its attempt: all its work is done, or its time limit ends it without a result."""
+        left = self.job.duration_s - self.done_s
+        if outcome == "succeeded":
+            self._close(now, min(self.worked_by(worked_until), left), "done")
+        else:
+            self._close(now, 0.0, "timed out")
         self.ended_at, self.outcome = now, outcome
 
     def cancel(self, now: float) -> None:
