@@ -275,8 +275,8 @@ def test_the_search_field_and_the_own_page_in_the_menu_are_in_view(
 def test_an_open_page_says_when_it_no_longer_updates_itself(
     bucket: LocalStore, folder: Path, browser: Browser
 ) -> None:
-    """It says so while the page server is gone or refuses, and no longer when it is back."""
-    root = busy_root(machines=8, running=9, queued=70)
+    """It says so while the page server is gone, and no longer when it is back."""
+    assert bucket.list(layout.VIEWS)
     with served(folder) as place, page_of(browser, place) as (page, _):
         port = int(place.rpartition(":")[2])
         page.goto("/")
@@ -289,21 +289,6 @@ def test_an_open_page_says_when_it_no_longer_updates_itself(
         expect(notice).to_be_visible(timeout=30_000)
         with served(folder, port=port):
             expect(notice).to_be_hidden(timeout=30_000)
-            page.route("**/", lambda route: route.fulfill(status=401, body="who is there?"))
-            write_bucket(bucket, replace(root, seq=root.seq + 7))
-            expect(notice).to_be_visible(timeout=30_000)
-
-
-@needs_chromium
-@pytest.mark.end_to_end
-def test_a_printed_page_has_all_rows_and_no_controls(address: str, browser: Browser) -> None:
-    """Boxes that scroll on a screen are printed in full."""
-    with page_of(browser, address) as (page, _):
-        page.goto("/")
-        page.emulate_media(media="print")
-        for control in (".top", ".filters"):
-            expect(page.locator(control).first).to_be_hidden()
-        expect(page.locator(".map").first).to_have_css("max-height", "none")
 
 
 @needs_chromium

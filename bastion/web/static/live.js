@@ -10,6 +10,7 @@ const MOST_CHARACTERS = 400000; // of a followed log; older text is still in the
 const KEPT = "details, .map, .bounded"; // what a reader opens and scrolls, and finds again as it was
 const FOCUSED = "a, summary, [tabindex]"; // what the keyboard may be on while a part is replaced
 let lastFetch = 0;
+let failures = 0; // in a row
 let waiting = null;
 let lost = null;
 
@@ -19,6 +20,7 @@ function refresh() {
   fetch(location.href, { headers: { "x-live": "1" } })
     .then((answer) => (answer.ok ? answer.text() : Promise.reject(answer.status)))
     .then((text) => {
+      failures = 0;
       const fresh = new DOMParser().parseFromString(text, "text/html");
       for (const part of document.querySelectorAll("[data-live]")) {
         const other = fresh.getElementById(part.id);
@@ -26,7 +28,10 @@ function refresh() {
       }
       beat(true);
     })
-    .catch(() => beat(false))
+    .catch(() => {
+      failures += 1;
+      beat(false);
+    })
     .finally(awaitRecord);
 }
 
@@ -65,7 +70,7 @@ function changed() {
 
 // A page is sent before the record has answered; what it says is fetched as soon as it has.
 function awaitRecord() {
-  if (waiting === null && document.querySelector("[data-pending]")) waiting = setTimeout(refresh, PENDING_MS);
+  if (waiting === null && document.querySelector("[data-pending]")) waiting = setTimeout(refresh, Math.min(AGAIN_MS, PENDING_MS * 2 ** failures));
 }
 
 function beat(on) {
