@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from bastion.store.folder.local import LocalStore
-from tests.end_to_end.test_pages import served
+from tests.end_to_end.page_server import served
 from tests.rigs.busy_bucket import busy_root, write_bucket
 from tests.servers.browser import chromium, needs_chromium, page_of
 

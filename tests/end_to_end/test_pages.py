@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,6 +21,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.store.folder.local import LocalStore
 from bastion.web.serve import NICE
+from tests.end_to_end.page_server import COMMAND, served
 from tests.end_to_end.programs import alive_in, until
 from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write_use
 from tests.servers.browser import Scheme, chromium, faults_of, needs_chromium, page_of
@@ -43,23 +42,6 @@ PATHS = (
     "/jobs/x/y",
 )
 LOG = layout.log("vision", "train-0000000000", 1, replica=0, host=0, process=0)
-COMMAND = str(Path(sys.executable).with_name("bastion"))
-
-
-@contextmanager
-def served(root: Path, *, port: int = 0) -> Iterator[str]:
-    """Serve the pages over the folder at `root`; return the address."""
-    log = root.with_suffix(".log")
-    with log.open("wb") as file:
-        argv = [COMMAND, "web", f"--root=file://{root}", f"--port={port}"]
-        process = subprocess.Popen(argv, stdout=file, stderr=file, cwd=root)
-    try:
-        until(lambda: "the page is" in log.read_text(), "the page is served")
-        yield log.read_text().partition("the page is ")[2].partition(";")[0].rstrip("/")
-    finally:
-        process.terminate()
-        assert process.wait(20) == 0, log.read_text()
-    assert "Traceback" not in log.read_text()
 
 
 @pytest.fixture(scope="module")
