@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -372,6 +373,24 @@ def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> Non
         command = json.loads(sent.stdout)
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert shown == piped
+
+
+@pytest.mark.parametrize(
+    "words", [["wc", "-c"], ["--shell", "wc -c | cat"]], ids=["plain", "shell"]
+)
+def test_a_job_with_piped_input_is_named_after_its_own_command(
+    words: list[str], bucket: Bucket, tmp_path: Path
+) -> None:
+    """The shell that passes the input on is not what the user runs."""
+    flags, command = ([words[0]], words[1:]) if words[0] == "--shell" else ([], words)
+    typed = ["run", "--stdin", "--dry_run", *flags, "--", *command]
+    launch = tomllib.loads(ran_with(typed, bucket, tmp_path, piped="x y").stdout)
+    (job,) = launch["jobs"]
+    assert job["name"] == "wc"
+    (process,) = job["processes"]
+    assert not process.get("shell")
+    ran = subprocess.run(process["command"], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "3"
 
 
 def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) -> None:

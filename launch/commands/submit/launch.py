@@ -338,9 +338,14 @@ def _launch_of(session: Session) -> Launch:
             f"nothing to run: give {_SOURCES}", hint=f"bastion {args.verb_name} --help"
         )
     from launch.submission.command import checked_command, with_stdin
-    from launch.submission.flags import launch_of
+    from launch.submission.flags import launch_of, name_from
 
-    args.command = with_stdin(checked_command(args), sends=getattr(args, "stdin", False))
+    args.command, sends = checked_command(args), getattr(args, "stdin", False)
+    if sends:
+        args.name = args.name or name_from(args.command)
+    if sends and args.shell:
+        args.command, args.shell = ["/bin/sh", "-c", " ".join(args.command)], False
+    args.command = with_stdin(args.command, sends=sends)
     return launch_of(args)
 
 
