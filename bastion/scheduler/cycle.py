@@ -93,7 +93,7 @@ def decide_plainly(snapshot: Snapshot, now: float) -> Plan:
     draft = _surveyed(
         chosen(snapshot.quota.scheduler), replace(snapshot, planned=()), now, Memory()
     )
-    draft.search.effort.left = 0
+    draft.search.turn_off()
     for phase in PLAIN_PHASES:
         phase(draft)
     plan = outline(draft)

@@ -83,6 +83,9 @@ def borrow(draft: Draft) -> None:
             if not line.fail_when_busy and may_borrow_beside(draft, line):
                 hopeless.add(line.key)
         queue.pass_over()
+    if draft.search.is_off:
+        draft.blocked = [line for line in blocked if not line.is_over]
+        return
     _look_again(draft, made)
     if draft.taken_back or len(draft.reservations.drained()) < drains:
         _start_blocked(draft)

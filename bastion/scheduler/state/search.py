@@ -70,8 +70,14 @@ class Search:
         """(project, shape) for which nothing had to stop: enough becomes free anyway."""
         self.asked: set[tuple[str, int]] = set()
         """(project, shape) for which victims of lower priority were searched."""
+        self.is_off = False
+        """Whether this cycle searches nothing, and leaves nothing to the next."""
         self.apart: set[str] = set()
         """Projects of which lost jobs were set aside, because the rest of their gang is stopped."""
+
+    def turn_off(self) -> None:
+        """Let no search begin in this cycle."""
+        self.is_off, self.effort.left = True, 0
 
     def may_search(self, gang: Gang, *, outranks: bool = False) -> bool:
         """
@@ -81,7 +87,7 @@ class Search:
         it is left to the next cycle. It `outranks` if victims of its own project are searched.
         """
         token = gang[0].id, outranks
-        if token in self._before:
+        if self.is_off or token in self._before:
             return False
         if self.effort.is_spent:
             self.unseen.add(token)

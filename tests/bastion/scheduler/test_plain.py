@@ -65,6 +65,54 @@ def test_jobs_start_where_they_fit() -> None:
     assert world.preemptions == []
 
 
+def two_machines(decide: Decide = decide_plainly, *, plan_after_s: float = 3_600) -> World:
+    """Return a world of two projects, in which cycles make no searches."""
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    quota = quota_of({"gpu": 16}, shares, min_runtime_s=0, plan_after_s=plan_after_s)
+    return World(quota, machines_of(2, gpu=8), decide=decide)
+
+
+def test_a_gang_that_would_need_victims_keeps_none_from_borrowing() -> None:
+    """It is not left to another cycle either: none is due immediately."""
+    world = two_machines()
+    for name, units in {"own": 4, "borrowing": 8}.items():
+        world.ask("A", name, gpu=units)
+    world.cycle()
+    world.ask("B", "large", gpu=8)
+    world.ask("A", "small", gpu=1)
+    world.cycle()
+    assert not world.runs("large")
+    assert world.runs("small")
+    world.cycle()
+    assert world.plan.wake_at is not None
+    assert world.plan.wake_at > world.now
+
+
+def test_nothing_is_planned() -> None:
+    """What runs has a time limit, so a whole cycle plans the start of the large gang."""
+    how: list[Decide] = [decide_plainly]
+    world = two_machines(lambda snapshot, now: how[0](snapshot, now), plan_after_s=10)
+    for name, units in {"long": 8, "own": 4}.items():
+        world.ask("A", name, gpu=units, max_runtime_s=1_000)
+    world.cycle()
+    world.ask("A", "large", gpu=8)
+    world.pass_time(100)
+    planned = []
+    for each in (decide_plainly, decide):
+        how[0] = each
+        world.cycle()
+        planned.append([start.gang for start in world.plan.planned])
+    assert planned == [[], [("large",)]]
+
+
+def test_no_starting_gang_gets_more_than_its_minimum() -> None:
+    """More replicas are a search of their own."""
+    world = two_machines()
+    world.ask("A", "wide", gpu=1, replicas=2, most=6)
+    world.cycle()
+    assert world.units("A") == 2
+
+
 def test_a_standing_promise_is_kept() -> None:
     """The victim that it names is stopped, and its gang starts once that has ended."""
     how: list[Decide] = [decide]
