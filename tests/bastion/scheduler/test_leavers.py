@@ -100,6 +100,7 @@ QUESTIONS: list[Callable[[Shares, str], object]] = [
     lambda shares, name: shares.excess(name),
     lambda shares, name: shares.usage_ratio(name),
     lambda shares, name: [shares.closes(each) for each in shares.quota.groups],
+    lambda shares, name: [shares.under_ceiling(each) for each in shares.quota.groups],
     lambda shares, name: [shares.excess(each) for each in shares.quota.groups],
     lambda shares, name: shares.is_within(name, ASKED),
     lambda shares, name: shares.is_under_group_ceilings(name, ASKED),
@@ -117,7 +118,10 @@ def test_a_question_alone_counts_what_left_in_all_projects_that_it_depends_on(qu
     random, draft = Random(4), surveyed(quota)
     shares, running = draft.shares, list(draft.running.values())
     found: dict[Callable[[Shares, str], object], set[str]] = {ask: set() for ask in QUESTIONS}
-    for _ in range(60):
+    for _ in range(120):
+        owner = random.choice("ABC")
+        gifts = [(each, each.held) for each in random.sample(running, random.randrange(4))]
+        shares.give(gifts, to=owner)
         gone = random.sample(running, random.randrange(20))
         for ask in QUESTIONS:
             name = random.choice("ABC")
@@ -127,4 +131,5 @@ def test_a_question_alone_counts_what_left_in_all_projects_that_it_depends_on(qu
             assert alone == ask(shares, name)
             shares.let_end(gone, sign=-1)
             found[ask].add(str(alone))
+        shares.give([(each, -held) for each, held in gifts], to=owner)
     assert quota is not TIGHT or all(len(answers) > 1 for answers in found.values())

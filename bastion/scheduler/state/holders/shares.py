@@ -216,8 +216,9 @@ class Shares(Ledger):
 
     def under_ceiling(self, name: str) -> Amounts:
         """Return what counts against the ceiling of a project or a group."""
+        closes = self.closes(name)
         usage = self._usage_inside(name) if name in self.quota.groups else None
-        return self.closes(name) if usage is None else taken(self.quota, usage, name)
+        return closes if usage is None else taken(self.quota, usage, name)
 
     def borrowed(self, name: str) -> float:
         """Return the fraction of the total that a project or a group holds above its share."""
