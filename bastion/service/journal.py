@@ -59,7 +59,7 @@ class _Problem:
     since: float
     of: str
     """Which of several alike it is about."""
-    met_at: float = 0.0
+    met_at: float
     is_over: bool = False
     """It is solved; if it returns, the pace of its lines continues."""
 
@@ -138,7 +138,9 @@ class Journal:
         except OSError as error:
             why = f"cannot be written: {error.strerror or error}; the bucket has its lines"
             now = self._clock.monotonic()
-            self._said[_STDERR] = _Problem(text=why, logged_at=now, since=now, of=_STDERR)
+            self._said[_STDERR] = _Problem(
+                text=why, logged_at=now, since=now, of=_STDERR, met_at=now
+            )
         else:
             self.solved(_STDERR)
 
@@ -225,7 +227,7 @@ class Journal:
         fresh = {
             what: said.text
             for what, said in self._said.items()
-            if now - said.logged_at < REPEAT_S and not said.is_over
+            if now - said.met_at < REPEAT_S and not said.is_over
         }
         return tuple(f"{what}: {text}" for what, text in sorted((self._lacks | fresh).items()))
 

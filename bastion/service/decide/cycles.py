@@ -30,6 +30,12 @@ turn.
 """
 CHECK_EVERY = 1_000
 """In one of this many cycles, the state is compared with a newly built one."""
+RETRY_S = 20.0
+"""
+A whole cycle is tried again this long after one that failed, although nothing has changed.
+
+Its fault may depend on the time, and `status` names a problem only while it is met.
+"""
 MOST_TIMES = 1_000
 """Maximum cycle times kept until an event takes them along, which keeps the event below 20 kB."""
 
@@ -62,29 +68,35 @@ class Cycles:
         Each cycle of a turn can search for half of the time that the earlier ones have left. If a
         cycle fails, it is run again with less and less: from nothing and without reasons, then
         without searches, then without promises. A fault that one job brings to light must not keep
-        the others from starting.
+        the others from starting. A whole cycle is tried again soon.
         """
         self._left_s /= 2
         self.times.append(now)
         snapshot = replace(snapshot, steps=steps_within(self._left_s))
-        try:
-            plan = decide(snapshot, now, self._memory)
-        except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
-            self._journal.failure("scheduler", error)
-            return self._with_less(snapshot, now)
-        for problem in self._memory.told_problems():
-            self._journal.problem("scheduler state", BastionError(f"was rebuilt: {problem}"))
-        return plan
-
-    def _with_less(self, snapshot: Snapshot, now: float) -> Plan | None:
-        attempts: tuple[tuple[str, Callable[[], Plan]], ...] = (
-            ("reasons", lambda: decide(snapshot, now, explains=False)),
-            ("searches", lambda: decide_plainly(snapshot, now)),
-            ("promises", lambda: decide_plainly(replace(snapshot, promises=()), now)),
-        )
-        for without, attempt in attempts:
+        attempts = self._attempts(snapshot, now)
+        for number, (what, attempt) in enumerate(attempts.items()):
             try:
-                return attempt()
-            except Exception as error:  # noqa: BLE001 - as above
-                self._journal.failure(f"scheduler without {without}", error)
+                plan = attempt()
+            except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
+                self._journal.failure(what, error)
+                continue
+            self._journal.solved(*list(attempts)[number:])
+            for problem in self._memory.told_problems():
+                self._journal.problem("scheduler state", BastionError(f"was rebuilt: {problem}"))
+            return plan if number == 0 else _due_again(plan, now + RETRY_S)
         return None
+
+    def _attempts(self, snapshot: Snapshot, now: float) -> dict[str, Callable[[], Plan]]:
+        """Return how a cycle is run, by its name in the log: each only if those before fail."""
+        without_promises = replace(snapshot, promises=())
+        return {
+            "scheduler": lambda: decide(snapshot, now, self._memory),
+            "scheduler without reasons": lambda: decide(snapshot, now, explains=False),
+            "scheduler without searches": lambda: decide_plainly(snapshot, now),
+            "scheduler without promises": lambda: decide_plainly(without_promises, now),
+        }
+
+
+def _due_again(plan: Plan, at: float) -> Plan:
+    """Return `plan` with another cycle due `at` that time, or earlier if it is due by itself."""
+    return replace(plan, wake_at=at if plan.wake_at is None else min(plan.wake_at, at))

@@ -14,7 +14,7 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory.memory import Memory
 from bastion.service.config.settings import CLOUD, LOCAL, NEAR, Pace
-from bastion.service.decide.cycles import Cycles
+from bastion.service.decide.cycles import RETRY_S, Cycles
 from bastion.service.journal import Journal
 from benchmarks.decide import NOW
 from benchmarks.shapes import Shape, state_of
@@ -152,3 +152,34 @@ def test_a_fault_in_a_promise_keeps_no_job_from_starting(monkeypatch: pytest.Mon
         "scheduler without reasons",
         "scheduler without searches",
     ]
+
+
+def test_a_failing_cycle_is_tried_again_and_shown_until_it_succeeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing else changes meanwhile; the log has it once a minute, and says when it is over."""
+    monkeypatch.setattr("bastion.scheduler.cycle.PHASES", (*PHASES, fails))
+    rig = Rig()
+    rig.start()
+    rig.journal.drain()
+    for _ in range(150):
+        rig.turn()
+        assert len(rig.journal.problems) == 2
+    assert rig.journal.drain().count("scheduler: internal error") == 2
+    monkeypatch.setattr("bastion.scheduler.cycle.PHASES", PHASES)
+    rig.turn(int(RETRY_S) + 2)
+    assert rig.journal.problems == ()
+    assert "scheduler: works again after 2m" in rig.journal.drain()
+
+
+def test_each_failure_of_a_cycle_is_logged_with_its_own_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A later one does not repeat the earlier ones."""
+    monkeypatch.setattr("bastion.scheduler.cycle.PHASES", (fails,))
+    monkeypatch.setattr("bastion.scheduler.cycle.PLAIN_PHASES", (fails,))
+    rig = Rig()
+    rig.submit()
+    rig.turn()
+    assert len(rig.journal.problems) == 4
+    assert [problem.count("Traceback") for problem in rig.journal.problems] == [1, 1, 1, 1]
