@@ -55,6 +55,8 @@ class _Problem:
     """What was last logged about a problem."""
 
     text: str
+    same: str
+    """What it has in common with the same problem met again: its text, or where it arose."""
     logged_at: float
     since: float
     of: str
@@ -139,7 +141,7 @@ class Journal:
             why = f"cannot be written: {error.strerror or error}; the bucket has its lines"
             now = self._clock.monotonic()
             self._said[_STDERR] = _Problem(
-                text=why, logged_at=now, since=now, of=_STDERR, met_at=now
+                text=why, same=why, logged_at=now, since=now, of=_STDERR, met_at=now
             )
         else:
             self.solved(_STDERR)
@@ -166,26 +168,29 @@ class Journal:
                     _shown(line), level=level, job=event.job, project=event.project, what=what
                 )
 
-    def problem(self, what: str, error: Exception, *, of: str = "") -> None:
+    def problem(self, what: str, error: Exception, *, of: str = "", same: str = "") -> None:
         """
         Log that `what` met `error`, once a minute while it continues.
 
         A refusal meets a thousand objects at the same time: of all that are called `what`, only the
-        one called `of` is logged, until it is solved or has not been met for a minute.
+        one called `of` is logged, until it is solved or has not been met for a minute. Another text
+        is another problem, unless `same` is given and is as before.
         """
         text = error.message if isinstance(error, BastionError) else f"{error!r}"
-        of = of or what
+        of, same = of or what, same or text
         now = self._clock.monotonic()
         said = self._said.get(what)
         if said is not None and said.of != of and not said.is_over and now - said.met_at < REPEAT_S:
             return
         self._said.pop(what, None)
         since = now if said is None or said.is_over else said.since
-        if said is not None and said.text == text and now - said.logged_at < REPEAT_S:
+        if said is not None and said.same == same and now - said.logged_at < REPEAT_S:
             said.since, said.is_over, said.met_at = since, False, now
             self._said[what] = said  # the latest last: the oldest is dropped first
             return
-        self._said[what] = _Problem(text=text, logged_at=now, since=since, of=of, met_at=now)
+        self._said[what] = _Problem(
+            text=text, same=same, logged_at=now, since=since, of=of, met_at=now
+        )
         if len(self._said) > MOST_SAID:
             del self._said[next(iter(self._said))]
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
@@ -216,9 +221,14 @@ class Journal:
             self.note(f"{what}: {text}", level="warning")
 
     def failure(self, what: str, error: Exception) -> None:
-        """Log that `what` met a bug of ours, with its traceback; the bastion continues."""
+        """
+        Log that `what` met a bug of ours, with its traceback; the bastion continues.
+
+        One that arises at the same place is the same: its message often names another job or time.
+        """
         lines = traceback.format_exception(error)
-        self.problem(what, BastionError(f"internal error: {''.join(lines).strip()}"))
+        place = "".join((type(error).__name__, *traceback.format_tb(error.__traceback__)))
+        self.problem(what, BastionError(f"internal error: {''.join(lines).strip()}"), same=place)
 
     @property
     def problems(self) -> tuple[str, ...]:

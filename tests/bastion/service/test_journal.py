@@ -77,6 +77,27 @@ def test_a_problem_is_said_once_a_minute() -> None:
     assert list(log.problems) == []
 
 
+def test_a_bug_is_said_once_a_minute_whatever_its_message() -> None:
+    """The message has the time; a bug at another place is logged immediately."""
+    log, clock, out = journal()
+
+    def fail(key: str) -> None:
+        try:
+            raise KeyError(key)
+        except KeyError as error:
+            log.failure("scheduler", error)
+
+    for second in range(100):
+        fail(f"at {second}")
+        clock.advance(1.0)
+    assert out.getvalue().count("internal error") == 2
+    try:
+        raise KeyError("elsewhere")
+    except KeyError as error:
+        log.failure("scheduler", error)
+    assert "elsewhere" in out.getvalue()
+
+
 def test_a_problem_that_is_solved_is_none_any_more() -> None:
     """Success ends a problem; if it returns soon, it is listed but not logged again."""
     log, clock, out = journal()
