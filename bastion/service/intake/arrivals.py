@@ -43,6 +43,8 @@ SPECS_S = 30.0
 """A turn whose specs take longer to write is discarded; the next one continues without these."""
 _WRITE_FOR = "write for "
 """Prefix of the lane's key for an object that is written again, before the key of its request."""
+_UNSAID = "cannot start now, and a bug of the scheduler hides why: bastion status shows it"
+"""Why a job that may not wait is refused by a plan without reasons."""
 _TAKEN = "there was a launch of this id; submit again"
 
 
@@ -196,10 +198,12 @@ class Intake:
             judged = job_id if array is None else task_id(job_id, waiting)
             verdict = plan.verdicts.decided.get(judged)
             machines += verdict.machines if isinstance(verdict, Refuse) else ()
+            job = draft.jobs[job_id] if array is None else array.each
             match verdict:
                 case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
-                    job = draft.jobs[job_id] if array is None else array.each
                     problems.setdefault(text(reason, draft.now), []).append(job.name)
+                case None if job.fail_when_busy:
+                    problems.setdefault(_UNSAID, []).append(job.name)
         told = [f"{listed(tuple(jobs))}: {why}" for why, jobs in problems.items()]
         return told, tuple(machines)
 

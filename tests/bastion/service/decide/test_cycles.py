@@ -183,3 +183,20 @@ def test_each_failure_of_a_cycle_is_logged_with_its_own_traceback(
     rig.turn()
     assert len(rig.journal.problems) == 4
     assert [problem.count("Traceback") for problem in rig.journal.problems] == [1, 1, 1, 1]
+
+
+def test_a_launch_that_may_not_wait_is_refused_without_a_reason_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two start, and the third would be in the queue otherwise."""
+    monkeypatch.setattr("bastion.scheduler.cycle.PHASES", (*PHASES, fails))
+    rig = Rig()
+    asked = [rig.launch(name, h100=8, when_busy="fail") for name in ("one", "two")]
+    rig.turn()
+    assert all(rig.job(rig.answer(each).jobs[0]).is_admitted for each in asked)
+    third = rig.launch("three", h100=8, when_busy="fail")
+    rig.turn()
+    assert not rig.answer(third).accepted
+    assert rig.answer(third).problems == (
+        "main: cannot start now, and a bug of the scheduler hides why: bastion status shows it",
+    )
