@@ -16,8 +16,15 @@ _NAMES = pattern(
     r"(?:.*_)?(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY)",
     re.IGNORECASE,
 )
-_SET = pattern(r"(?:^|(?<=[\s;'\"]))(-{0,2}[A-Za-z_][\w-]*)=['\"]?([^\s;'\"]+)")
+_SET = pattern(
+    r"(?:^|(?<=[\s;'\"]))(-{0,2}[A-Za-z_][\w-]*)="
+    r"('[^']*'|\"[^\"]*\"|['\"]?[^\s;'\"]+)"
+)
 """A flag or a variable with its value, in a word of a command or in a shell line."""
+_ASSIGNED = pattern(r"(-{0,2}[A-Za-z_][\w-]*)=(.*)", re.DOTALL)
+"""A word that is a flag or a variable with its value, which may contain spaces and quotes."""
+_NAMED = pattern(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z][A-Z0-9_]*=[^=].*")
+"""What our own `--secret` takes: the name of a variable, and perhaps its source."""
 
 _LEAST_CHARACTERS = 12
 """`EOS_TOKEN=</s>` and `SECRET=none` are not secrets; keys and tokens are longer."""
@@ -52,15 +59,32 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
     for before, word in zip(["", *words], words):
         if before.startswith("--") and _is_one(_plain(before), word):
             found.append("***")
+        elif before == "--env" or word.startswith("--"):
+            found.append(_without_secret(word))
         else:
             found.append(_SET.sub(_hidden, word))
     return tuple(found)
 
 
+def _without_secret(word: str) -> str:
+    """Return a flag or variable whose value, to its last character, is hidden if it is a secret."""
+    match = _ASSIGNED.fullmatch(word)
+    if match is None:
+        return _SET.sub(_hidden, word)
+    name, text = match.groups()
+    if _is_name_of_one(_plain(name), text):
+        return word
+    return f"{name}={'***' if _is_one(_plain(name), text) else _without_secret(text)}"
+
+
 def _hidden(match: re.Match[str]) -> str:
     name, text = match.groups()
-    shown = "***" if _is_one(_plain(name), text) else _SET.sub(_hidden, text)  # --env=TOKEN=text
-    return match.group(0).removesuffix(text) + shown
+    bare = text.strip("'\"")
+    if _is_name_of_one(_plain(name), bare):
+        return match.group(0)
+    is_one = _is_one(_plain(name), bare)
+    shown = text.replace(bare, "***") if is_one else _SET.sub(_hidden, text)  # --env=TOKEN=text
+    return f"{name}={shown}"
 
 
 def _flags(words: Sequence[str]) -> Iterator[str]:
@@ -69,7 +93,7 @@ def _flags(words: Sequence[str]) -> Iterator[str]:
         if word.startswith("--") and _is_one(_plain(word), following):
             yield word
         for name, text in _SET.findall(word):
-            if _is_one(_plain(name), text):
+            if _is_one(_plain(name), text.strip("'\"")):
                 yield name
 
 
@@ -82,4 +106,9 @@ def _is_one(name: str, text: str) -> bool:
     # A path, a flag, a variable of a shell, or a parameter of a sweep
     is_elsewhere = text.startswith(("/", "./", "~", "{", "$", "-"))
     is_long = len(text) >= _LEAST_CHARACTERS and not is_elsewhere
-    return is_long and _NAMES.fullmatch(name) is not None
+    is_open = is_long and not _is_name_of_one(name, text)
+    return is_open and _NAMES.fullmatch(name) is not None
+
+
+def _is_name_of_one(name: str, text: str) -> bool:
+    return name == "secret" and _NAMED.fullmatch(text) is not None
