@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bastion.clock import Clock
-from bastion.errors import ConflictError, NotFoundError
+from bastion.errors import ConflictError, NotFoundError, StoreRefusedError
 from bastion.lifecycle.remark import SILENT_S
 from bastion.machine import Machine, Pool
 from bastion.metrics.meter import NO_METER, Meter
@@ -218,8 +218,7 @@ class Publisher:
 
     def _write(self, data: Mapping[str, bytes], seq: int) -> None:
         try:
-            for name, body in data.items():
-                self._put(layout.view(name), body, seq)
+            self._put_all(data, seq)
             if self._clock.monotonic() >= self._look_at and not self._stand():
                 self._forget()
         except BaseException as error:
@@ -228,6 +227,17 @@ class Publisher:
             raise
         finally:
             self._is_writing = False
+
+    def _put_all(self, data: Mapping[str, bytes], seq: int) -> None:
+        """Publish every view, also if one is refused: the status then names the refusal."""
+        refusals: list[StoreRefusedError] = []
+        for name, body in data.items():
+            try:
+                self._put(layout.view(name), body, seq)
+            except StoreRefusedError as error:
+                refusals.append(error)
+        if refusals:
+            raise refusals[0]
 
     def failed(self, error: Exception) -> None:
         """Publish again after a write failed with `error`, also if it never began."""

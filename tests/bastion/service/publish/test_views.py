@@ -16,6 +16,7 @@ from bastion.array import new_array, taken, task_over
 from bastion.client.look.array_views import array_of_record, array_of_row
 from bastion.client.look.rows import job_of_result, job_of_row, machine_of_row
 from bastion.clock import VirtualClock
+from bastion.errors import StoreRefusedError
 from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle import HostReported, step
 from bastion.machine import Machine, MachinePhase
@@ -34,10 +35,12 @@ from bastion.service.publish.views import Publisher, pool_view, status_view
 from bastion.spec import task_id
 from bastion.spec.arrays.indices import Indices
 from bastion.store.memory import MemoryStore
+from bastion.store.port import Written
 from bastion.web.drawing.occupancy import trouble_of
 from quota import Amounts
 from tests.rigs.job_records import T0, drained, ended, exited, queued, running
 from tests.rigs.scripted_bastion import QUOTA
+from tests.rigs.wrapped import Wrapped
 
 
 def test_the_row_of_an_ended_job_agrees_with_its_record() -> None:
@@ -355,6 +358,43 @@ def test_a_view_that_was_deleted_is_written_again(name: str) -> None:
         publish(seq)
     assert _view(store, name)["seq"] > 1
     assert _view(store, "queue")["jobs"][0]["id"] == job.id
+
+
+class RefusingStore(Wrapped):
+    """Refuses every write of one view."""
+
+    refused = layout.view("queue")
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        if key == self.refused:
+            raise StoreRefusedError("not today")
+        return super().create(key, data)
+
+
+def test_a_view_that_cannot_be_written_holds_back_no_other() -> None:
+    """The status tells the refusal; it is fresh, and does not vouch for the old rows."""
+    clock = VirtualClock(wall=T0)
+    bucket = MemoryStore(clock.wall)
+    store = RefusingStore(bucket)
+    publisher = Publisher(store, clock, every_s=0.1)
+    files = AdminFiles(store, store, clock, every_s=0.1)
+    job = queued()
+
+    def publish(seq: int) -> None:
+        clock.advance(10.0)
+        root = Root(epoch=1, seq=seq, now=clock.wall(), write_id="w", jobs={job.id: job})
+        work = publisher.works(root, None, files, ())
+        assert work is not None
+        work()
+
+    for seq in (1, 2):
+        with pytest.raises(StoreRefusedError, match="not today"):
+            publish(seq)
+        assert [_view(bucket, name)["seq"] for name in ("pool", "status")] == [seq, seq]
+    store.refused = ""
+    publish(3)
+    assert _view(bucket, "queue")["seq"] == _view(bucket, "status")["views_seq"] == 3
 
 
 def test_a_text_that_tells_a_time_does_not_grow_old() -> None:
