@@ -271,7 +271,8 @@ def _later_objects(store: ObjectStore, copy: Root, copies: tuple[Copy, ...]) -> 
     begun = {each.start.job for each in starts} | {job for _, job in results}
     begun |= _registered(store)
     return LaterObjects(
-        seq=max([*(each.seq for each in copies), *_view_seqs(store)]),
+        seq=max([*(each.seq for each in copies), *_named_in_views(store, "seq")]),
+        epoch=max([_epoch_of_newest(store, copies), *_named_in_views(store, "epoch")]),
         next_event=_next_event(store),
         results=results,
         lives=_later_lives(store, copy),
@@ -346,10 +347,18 @@ def _outcome(store: ObjectStore, key: str) -> Outcome:
         return Outcome(kind=OutcomeKind.FAILED, text="its final record cannot be read")
 
 
-def _view_seqs(store: ObjectStore) -> Iterator[int]:
+def _epoch_of_newest(store: ObjectStore, copies: Sequence[Copy]) -> int:
+    """Return the epoch of the newest copy that can be decoded; every leader begins with a copy."""
+    for copy in copies:
+        with suppress(RecordError):
+            return _root_of(store, copy.key).epoch
+    return 0
+
+
+def _named_in_views(store: ObjectStore, number: str) -> Iterator[int]:
     for entry in _all(store, layout.VIEWS):
         try:
-            yield int(json.loads(_bytes(store, entry.key) or b"")["seq"])
+            yield int(json.loads(_bytes(store, entry.key) or b"")[number])
         except (ValueError, KeyError, TypeError):
             continue
 

@@ -62,6 +62,8 @@ class LaterObjects:
 
     seq: int
     """The highest commit that a copy or a view names."""
+    epoch: int
+    """The highest epoch that they name."""
     next_event: int
     """The number after the last event of the log or of the record."""
     results: frozenset[tuple[str, str]] = frozenset()
@@ -282,7 +284,7 @@ def _continued(copy: Root, later: LaterObjects, replaced: Root | None) -> Root:
     if replaced is not None:
         return replace(
             copy,
-            epoch=max(replaced.epoch, copy.epoch) + 1,
+            epoch=max(replaced.epoch, copy.epoch, later.epoch) + 1,
             seq=max(replaced.seq, copy.seq, later.seq) + 1,
             now=max(replaced.now, copy.now),
             answers={**copy.answers, **replaced.answers},
@@ -299,7 +301,7 @@ def _continued(copy: Root, later: LaterObjects, replaced: Root | None) -> Root:
     kept = tuple(event for event in copy.events if event.n >= sealed_until)
     return replace(
         copy,
-        epoch=copy.epoch + EPOCHS_UNSEEN,
+        epoch=max(copy.epoch, later.epoch) + EPOCHS_UNSEEN,
         seq=max(copy.seq, later.seq) + SEQS_UNSEEN,
         events=kept,
         next_event=kept[-1].n + 1 if kept else sealed_until,

@@ -97,6 +97,23 @@ def test_no_number_goes_back() -> None:
     assert numbers == list(range(len(numbers)))
 
 
+@pytest.mark.parametrize("lost", [layout.VIEWS, layout.SNAPSHOTS], ids=["views", "copies"])
+def test_no_number_goes_back_when_a_copy_is_restored_again(lost: str) -> None:
+    """The leader since the first restore had numbers that only a later copy or a view names."""
+    rig = Rig()
+    rig.start()
+    key = copied(rig)
+    brought_back(rig, key, root=b"damaged")
+    rig.turn(70)
+    before = rig.root
+    for each in rig.keys(lost):
+        if each != key:
+            rig.bucket.delete(each)
+    root = brought_back(rig, key, root=b"damaged")
+    assert root.epoch > before.epoch
+    assert root.seq > before.seq
+
+
 def test_what_is_replaced_is_kept() -> None:
     """A root that can be read becomes a copy; one that cannot is set aside."""
     rig = Rig()
