@@ -44,7 +44,7 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_suffix(".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # released when it is closed
-            new.write_text(_changed(path, name, values, activate=activate))
+            new.write_text(_changed(path, name, values, activate=activate), encoding="utf-8")
             new.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -58,7 +58,7 @@ def _changed(path: Path, name: str, values: Mapping[str, str], *, activate: bool
     """Return the text of the file at `path` with `values` in the profile `name`."""
     import tomlkit
 
-    file = tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
+    file = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
     if activate or "active" not in file:
         file["active"] = name
     profiles = file.setdefault("profiles", tomlkit.table(is_super_table=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from bastion.records.keys import layout
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
-from tests.launch.process import COMMAND, ROOT
+from tests.launch.process import COMMAND, ROOT, environment
 from tests.rigs.scripted_bastion import QUOTA
 
 
@@ -29,7 +30,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def editor(folder: Path, *lines: str) -> str:
     """Return an editor that runs `lines` of shell; `$1` is the file to edit."""
     script = folder / "editor"
-    script.write_text("\n".join(("#!/bin/sh", "set -e", *lines, "")))
+    script.write_text("\n".join(("#!/bin/sh", "set -e", *lines, "")), encoding="utf-8")
     script.chmod(0o700)
     return str(script)
 
@@ -108,6 +109,19 @@ def test_no_file_is_left_without_an_edit_to_keep(
     monkeypatch.setenv("EDITOR", editor(tmp_path, line))
     assert run("quota", "edit").code == code
     assert list(temporary.iterdir()) == []
+
+
+def test_a_file_is_edited_as_utf_8_in_every_locale(bucket: Bucket, tmp_path: Path) -> None:
+    """Its comments have names of people, whatever the terminal of an admin can show."""
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    way = environment(bucket, tmp_path) | ascii_only
+    command = [*COMMAND, "quota", "edit"]
+    for name in ("Zoë", "Jürgen"):
+        way["EDITOR"] = editor(tmp_path, f'echo "# {name}" >> "$1"')
+        subprocess.run(command, env=way, cwd=tmp_path, check=True, capture_output=True)
+    found = bucket.store.read(layout.QUOTA)
+    assert found is not None
+    assert found.data.decode() == f"{QUOTA}# Zoë\n# Jürgen\n"
 
 
 def test_a_program_reads_the_problems_of_a_file(run: Run, tmp_path: Path) -> None:

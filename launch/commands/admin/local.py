@@ -370,7 +370,7 @@ def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
 
     path = folder / layout.CONFIG
     try:
-        pools = tomllib.loads(path.read_text()).get("pools", {})
+        pools = tomllib.loads(path.read_text(encoding="utf-8")).get("pools", {})
         has = {name: pool["resources"] for name, pool in pools.items() if "resources" in pool}
     except (OSError, ValueError, AttributeError, TypeError):
         has = {}  # the bastion reports the problems of the file
@@ -405,7 +405,7 @@ def _furnish(folder: Path, units: Mapping[str, int]) -> None:
         for key, content in files.items():
             path = folder / key
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
+            path.write_text(content, encoding="utf-8")
     except OSError:
         for key in files:
             (folder / key).unlink(missing_ok=True)

@@ -198,7 +198,7 @@ def _edit(session: Session) -> int:
     is_kept = False
     try:
         with named(file):
-            file.write_text(text)
+            file.write_text(text, encoding="utf-8")
         note(_edited(session, str(file), text))
     except BaseException as error:
         is_kept = file.exists() and file.read_bytes() != text.encode()

@@ -45,7 +45,7 @@ def show(root: Parser, parsers: Mapping[str, Parser], args: argparse.Namespace) 
     elif topic == "pages":
         print("\n".join(pages()))
     elif page := find_page(topic):
-        _print_page(page.read_text())
+        _print_page(page.read_text(encoding="utf-8"))
     else:
         _refuse(topic)
     return exits.OK
