@@ -11,6 +11,7 @@ This module must not know jobs: usage is an argument of `quota.ledger`.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ class People:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_words", frozenset(self.written))
-        patterns = tuple(re.compile(text) for text in self.written if not _NAME.fullmatch(text))
+        patterns = tuple(map(_compiled, (t for t in self.written if not _NAME.fullmatch(t))))
         object.__setattr__(self, "_patterns", patterns)
 
     @property
@@ -66,6 +67,13 @@ class People:
     def has(self, user: str) -> bool:
         """Whether `user` is one of them."""
         return user in self._words or any(each.fullmatch(user) for each in self._patterns)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    """Return the expression `text`; what it may mean to a later Python is no concern of a user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(text)
 
 
 @value

@@ -36,6 +36,12 @@ def test_members_are_names_or_patterns_of_whole_names(
     assert Project(name="p", members=People(written=(written,))).has_member(user) == member
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_expression_that_a_later_python_may_read_differently_warns_of_nothing() -> None:
+    """A user of the command line would see a line of our code."""
+    assert People(written=("[[a]b",)).has("[b")
+
+
 def test_projects_of_a_user_are_sorted() -> None:
     """Every project that lists the user, by name."""
     assert QUOTA.projects_of("user1") == ("project1", "project2")
